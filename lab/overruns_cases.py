@@ -5,12 +5,33 @@ from __future__ import annotations
 import functools
 import itertools
 import operator
+import os
+import tarfile
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 
 import nelson
 from nelson import Formula, Space
+from tests.structured import circuits, kconfig, planning, sequential, words
+
+
+class NoData(Exception):
+    """A published formula is not here; the text says where it was looked for."""
+
+
+def _published(number: int) -> Formula:
+    """One of the authors' 100 formulas."""
+    place = os.environ.get("NELSON_BENCH_DATA", "")
+    path = Path(place, "authors-5sat-500.tar.xz")
+    if not place or not path.exists():
+        raise NoData(f"NELSON_BENCH_DATA={place!r} has no file {path.name}")
+    with tarfile.open(path) as archive:
+        name = next(name for name in archive.getnames() if name.endswith(f"_{number:04}.cnf"))
+        text = archive.extractfile(name)
+        assert text is not None
+        return Formula.from_dimacs(text.read())
 
 
 def _planted(n: int, ratio: float, seed: int = 1) -> Formula:
@@ -123,6 +144,118 @@ def _islands(count: int, size: int) -> Formula:
     return Formula(np.concatenate(shifted).astype(np.int32), n_vars=count * size)
 
 
+def _in_rows(size: int, *groups: np.ndarray) -> Formula:
+    """Exactly one variable of each row of each group."""
+    formula = Formula([], n_vars=size)
+    for row in itertools.chain(*groups):
+        formula = formula.exactly(row.tolist(), 1)
+    return formula
+
+
+def _permutations(n: int) -> Formula:
+    at = np.arange(1, n * n + 1).reshape(n, n)
+    return _in_rows(n * n, at, at.T)
+
+
+def _torus_matchings(side: int) -> Formula:
+    at = np.arange(side * side).reshape(side, side)
+    right, down = 1 + at, 1 + side * side + at
+    edges = [right, np.roll(right, 1, 1), down, np.roll(down, 1, 0)]
+    return _in_rows(2 * side * side, np.stack(edges, -1).reshape(-1, 4))
+
+
+def _queens(n: int) -> Formula:
+    at = np.arange(1, n * n + 1).reshape(n, n)
+    clauses = [*at.tolist(), *at.T.tolist()]
+    lines = [*at, *at.T]
+    for board in (at, at[::-1]):
+        lines += [np.diagonal(board, k) for k in range(2 - n, n - 1)]
+    for line in lines:
+        clauses += [[-a, -b] for a, b in itertools.combinations(line.tolist(), 2)]
+    return Formula(clauses)
+
+
+def _order(n: int) -> Formula:
+    """A total order of n things that has no smallest: unsatisfiable, n^3 clauses."""
+    at = np.zeros((n, n), int)
+    upper = np.triu_indices(n, 1)
+    at[upper] = np.arange(1, len(upper[0]) + 1)
+    at -= at.T
+    clauses = [[-at[i, j], -at[j, k], at[i, k]] for i, j, k in itertools.permutations(range(n), 3)]
+    return Formula(clauses + [[at[j, i] for j in range(n) if j != i] for i in range(n)])
+
+
+def _graph_parities(n: int, seed: int = 1) -> Formula:
+    """Tseitin's: the edges at each vertex of a cubic graph have a parity; the sum is odd."""
+    random = np.random.default_rng(seed)
+    ends = random.permutation(np.repeat(np.arange(n), 3)).reshape(-1, 2)
+    formula = Formula([], n_vars=len(ends))
+    for vertex in range(n):
+        edges = (np.flatnonzero((ends == vertex).sum(1) == 1) + 1).tolist()
+        if edges:
+            formula = formula.xor(edges, vertex == 0)
+    return formula
+
+
+def _vertex_covers(n: int, seed: int = 1) -> Formula:
+    """Of a graph with a few hubs, as networks have them: preferential attachment."""
+    random, ends = np.random.default_rng(seed), [1, 2]
+    for vertex in range(3, n + 1):
+        chosen = {ends[k] for k in random.integers(0, len(ends), 3)}
+        for other in chosen:
+            ends += [vertex, other]
+    return Formula(np.array(ends).reshape(-1, 2).astype(np.int32), n_vars=n)
+
+
+def _star(leaves: int, roots: int) -> Formula:
+    """Each root implies its leaves; one of the roots holds."""
+    leaf = roots + 1 + np.arange(roots * leaves)
+    implied = np.stack([-(np.arange(roots * leaves) % roots + 1), leaf], 1)
+    return Formula([*implied.tolist(), list(range(1, roots + 1))])
+
+
+def _chain(n: int) -> Formula:
+    first = np.arange(1, n)
+    return Formula(np.stack([-first, first + 1], 1).astype(np.int32), n_vars=n)
+
+
+def _horn(n: int, seed: int = 1) -> Formula:
+    rows = nelson.random_ksat(n, 2 * n, 3, seed).literals.reshape(-1, 3)
+    heads = np.random.default_rng(seed).random(len(rows)) < 0.8
+    signs = np.array([-1, -1, 1]) * np.where(heads[:, None], 1, [[1, 1, -1]])
+    return Formula((np.abs(rows) * signs).astype(np.int32), n_vars=n)
+
+
+def _one_at_most(n: int) -> Formula:
+    a, b = np.triu_indices(n, 1)
+    return Formula(-np.stack([a + 1, b + 1], 1).astype(np.int32), n_vars=n)
+
+
+def _keyed(n: int, bits: int, seed: int = 1) -> Formula:
+    """Dense 5-SAT of which each clause may be broken where a key of so many bits is right."""
+    right = n + bits + 1
+    clauses = [[*row, right] for row in nelson.random_ksat(n, 15 * n, 5, seed).clauses()]
+    return Formula([*clauses, *([-right, n + k] for k in range(1, bits + 1))])
+
+
+def _colouring(n: int, edges: int, colours: int, seed: int = 1) -> Formula:
+    random = np.random.default_rng(seed)
+    a, b = random.integers(0, n, (2, edges))
+    at = np.arange(1, n * colours + 1).reshape(n, colours)
+    clauses = [row for k in range(n) for row in _one_of(at[k].tolist())]
+    clauses += [
+        [-int(at[x, c]), -int(at[y, c])]
+        for x, y in zip(a, b, strict=True)
+        if x != y
+        for c in range(colours)
+    ]
+    return Formula(clauses)
+
+
+def _one_of(literals: list[int]) -> list[list[int]]:
+    return [literals, *([-a, -b] for a, b in itertools.combinations(literals, 2))]
+
+
 FORMULAS: dict[str, Callable[[], Formula]] = {
     "10^6 variables, 4*10^6 clauses": lambda: nelson.random_ksat(10**6, 4 * 10**6, 3, 1),
     "10^6 variables, 10^6 clauses of 5": lambda: nelson.random_ksat(10**6, 10**6, 5, 1),
@@ -144,6 +277,29 @@ FORMULAS: dict[str, Callable[[], Formula]] = {
     "clauses of 5,000 literals": lambda: _long_clauses(20_000, 1000, 5000),
     "20,000 islands": lambda: _islands(20_000, 20),
     "5-SAT of 100": lambda: nelson.random_ksat(100, 100, 5, 1),
+    "the authors' file 0066": lambda: _published(66),
+    "5-SAT of 100,000": lambda: nelson.random_ksat(100_000, 100_000, 5, 1),
+    "7-SAT of 1,000, dense": lambda: nelson.random_ksat(1000, 60_000, 7, 1),
+    "3-SAT of 250, unsatisfiable": lambda: nelson.random_ksat(250, 1500, 3, 1),
+    "keys of 16 bits beside 5-SAT": lambda: _keyed(400, 16),
+    "permutations of 60": lambda: _permutations(60),
+    "perfect matchings of a torus of 40": lambda: _torus_matchings(40),
+    "30 queens": lambda: _queens(30),
+    "order of 60 without a smallest": lambda: _order(60),
+    "parities of a graph of 300, odd": lambda: _graph_parities(300),
+    "vertex covers of a network of 50,000": lambda: _vertex_covers(50_000),
+    "50 roots with 4,000 leaves each": lambda: _star(4000, 50),
+    "a chain of 300,000 implications": lambda: _chain(300_000),
+    "Horn clauses of 100,000": lambda: _horn(100_000),
+    "one at most of 1,500": lambda: _one_at_most(1500),
+    "10^6 variables, no clause": lambda: Formula([], n_vars=10**6),
+    "3-colourings of 2,000, dense": lambda: _colouring(2000, 4500, 3),
+    "a multiplier of 16 bits": lambda: circuits.multiplier(16),
+    "a circuit of 30,000 gates": lambda: circuits.random_circuit(300, 30_000, 40),
+    "Kconfig of 6,000": lambda: kconfig.kconfig(6000, 1),
+    "automaton of 60 latches, 30 steps": lambda: sequential.automaton(60, 20, 300, 30, 30, seed=1),
+    "blocks world of 8, 14 steps": lambda: planning.blocks_world(8, 14, 1),
+    "cipher of 6 rounds": lambda: words.feistel(16, 6, 3, 14, 1),
 }
 
 

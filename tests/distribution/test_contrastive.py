@@ -210,7 +210,7 @@ def test_a_law_without_log_z_says_so(monkeypatch):
         nelson.ConstrainedMRF(formula, theta).log_prob(torch.ones(5))
 
     def late(*_, **options):
-        assert options or _[3]["seconds"] == 0.5
+        assert options or 0.4 < _[3]["seconds"] <= 0.5
         raise nelson.BudgetExceeded("no log Z in time")
 
     monkeypatch.setattr(nelson.distribution.mrf, "log_z_rows", late)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import time
+from dataclasses import replace
 
 import pytest
 
@@ -113,3 +115,54 @@ def test_where_resampling_fails_an_exact_draw_steps_in():
     with pytest.raises(nelson.BudgetExceeded):  # but not if a method was asked for
         ConstrainedMRF(hard, extreme, method="lovasz").sample((10,))
     assert (ConstrainedMRF(hard, extreme).sample((10,)) == 1).all()
+
+
+def test_one_answer_has_one_limit(monkeypatch):
+    """A mean decides, draws, and may draw again: `seconds` is for all of it. The twin has no law to
+    look for, so that a draw has nearly everything."""
+    from nelson.distribution import mrf as module
+    from nelson.sampling.plan import Plan
+
+    given: list[float] = []
+    drawn = Plan.sample
+
+    def sample(self, n, **options):
+        given.append(options["seconds"])
+        return drawn(self, n, **options)
+
+    def slow(*_, **__):
+        time.sleep(0.3)
+        return module.Reason("no law")
+
+    monkeypatch.setattr(Plan, "sample", sample)
+    monkeypatch.setattr(module, "law", slow)
+    for _ in range(2):
+        _ = ConstrainedMRF(SMALL["path"], torch.zeros(5), seconds=60.0).mean
+        monkeypatch.setattr(module, "law", lambda *_, **__: module.Reason("no law"))
+    assert given[0] <= 59.7 < given[1] <= 60.0
+
+
+def test_moments_take_the_samples_that_a_limit_left(monkeypatch):
+    """A draw of samples is complete, or an error: the twin."""
+    from nelson.distribution import mrf as module
+    from nelson.sampling.plan import Plan
+
+    drawn = Plan.sample
+
+    def few(self, n, **options):
+        samples = drawn(self, 1000, **options)
+        if options["strict"]:
+            raise nelson.BudgetExceeded("the time was up")
+        info = {**samples.info, "reason": "the time was up", "requested": n}
+        return replace(samples, status="budget", info=info)
+
+    monkeypatch.setattr(Plan, "sample", few)
+    monkeypatch.setattr(module, "law", lambda *_, **__: module.Reason("no law"))
+    monkeypatch.setattr("nelson.distribution.planned_draws.moments_of", lambda *_, **__: None)
+    exact = ConstrainedMRF(SMALL["path"], torch.zeros(5)).enumerate_support().mean(0)
+    law = ConstrainedMRF(SMALL["path"], torch.zeros(2, 5), seconds=60.0)
+    with pytest.warns(UserWarning, match="only (1000|500) samples: the time was up"):
+        mean = law.mean
+    assert (mean - exact).abs().max() < 5.5 * 0.5 / 500**0.5
+    with pytest.raises(nelson.BudgetExceeded):
+        law.sample((4000,))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 import nelson
 from lab import overruns
-from lab.overruns import Outcome, _where, bound, measured
+from lab.overruns import Case, Outcome, _where, bound, measured
 from lab.overruns_cases import FORMULAS, SPACES
 
 
@@ -29,12 +31,15 @@ def test_where_a_call_was_is_told_by_its_lines_of_nelson():
 
 
 @pytest.mark.process
-def test_calls_run_in_forks_and_are_ended(monkeypatch):
-    formula = nelson.Formula([[1, 2], [-1, 3]])
+def test_calls_run_in_forks_and_are_ended(monkeypatch, tmp_path):
+    formula = Case(nelson.Formula([[1, 2], [-1, 3]]), tmp_path)
     done = measured(overruns.OF_FORMULAS["sample"], formula, 600.0)
     assert done.answer.startswith("100 exact ok") and not done.where
     failed = measured(lambda f, s: 1 // 0, formula, 600.0)
     assert failed.answer.startswith("ZeroDivisionError")
+    assert measured(overruns.OF_FORMULAS["learn"], formula, 600.0).answer == "Fit"
+    command = measured(overruns.OF_FORMULAS["$ learn"], formula, 600.0)
+    assert command.answer.startswith("exit 0: ")
     monkeypatch.setattr(overruns, "PATIENCE", 1.0)
 
     def never(formula, seconds):
@@ -48,8 +53,14 @@ def test_cases_of_a_few_lines_are_what_they_say():
     small = {name: FORMULAS[name]() for name in ("12 pigeons in 11 holes", "5-SAT of 100")}
     assert small["12 pigeons in 11 holes"].n_vars == 132
     assert small["5-SAT of 100"].n_clauses == 100
-    assert len(FORMULAS) == 20 and len(SPACES) == 12
+    assert len(FORMULAS) == 43 and len(SPACES) == 12
     assert len(SPACES["product of 48 bits"]().fields) == 2
+
+
+def test_published_formulas_that_are_not_here_are_left_out_aloud(monkeypatch, capsys):
+    monkeypatch.setenv("NELSON_BENCH_DATA", "nowhere")
+    assert not list(overruns.outcomes(re.compile("0066:plan")))
+    assert capsys.readouterr().out.startswith("LEFT OUT: the authors' file 0066: ")
 
 
 def test_a_call_that_was_killed_has_no_samples():

@@ -172,6 +172,56 @@ def test_fields_chosen_first_are_uniform_over_their_legal_values():
     assert max(abs(share - 1 / 6) for share in one.values()) < 5.5 * sigma
 
 
+def _rarely(flags: int) -> Space:
+    """One value of `kind` fixes all flags: its share of the rows is 2^-flags or less."""
+    space = Space()
+    kind = space.choice("kind", ["plain", "other", "rare"])
+    for k in range(flags):
+        space.require((kind == "rare").implies(space.flag(f"f{k}")))
+    return space
+
+
+@pytest.mark.parametrize("flags", [30, 46, 80])  # shares with few digits, with none, and 0.0
+def test_fields_chosen_first_have_values_that_are_rare_otherwise(flags):
+    """As `solve ... before` is used. Twin: a share that is rounded to 0 would never be drawn."""
+    rows = _rarely(flags).sample(6000, seed=1, first=["kind"])
+    assert rows.guarantee == "exact" and rows.tv_bound < 1e-6
+    sigma = math.sqrt(2 / 9 / 6000)
+    shares = rows.shares("kind")
+    assert max(abs(share - 1 / 3) for share in shares.values()) < 5.5 * sigma
+    assert "rare" not in _rarely(flags).sample(6000, seed=1).shares("kind")  # twin
+
+
+@pytest.mark.slow
+def test_fields_chosen_first_under_weights_of_all_sizes():
+    """P(a) of a value is then anything between 1e-300 and 1. No legal value may be lost."""
+    for seed in range(40):
+        rng, space = np.random.default_rng([seed, 100]), random_space(seed)
+        legal = legal_rows(space)
+        *others, name = space.fields
+        weights = {
+            each: {v: 10 ** rng.uniform(-100, 100) for v in {r[k] for r in legal}}
+            for k, each in enumerate(others)
+        }
+        if not legal:
+            continue
+        values = {r[-1] for r in legal}
+        rows = space.sample(2000, first=[name], weights=weights, seed=seed)
+        p = 1 / len(values)
+        for value in values:
+            off = abs(rows[name].tolist().count(value) - 2000 * p)
+            assert off <= 5.5 * math.sqrt(2000 * p * (1 - p)), (seed, value)
+
+
+def test_weights_of_rules_that_no_row_or_every_row_obeys():
+    space = small()
+    never, always = space.rule("x + y > 1000"), space.rule("x + y < 1000")
+    assert space.sample(10, seed=1, weights={never: 0.0}).guarantee == "exact"
+    assert space.sample(10, seed=1, weights={never: 5.0, always: 3.0}).guarantee == "exact"
+    with pytest.raises(nelson.Unsatisfiable):  # twin
+        space.sample(10, seed=1, weights={always: 0.0})
+
+
 def test_weights_of_a_field_that_is_chosen_first_are_refused():
     """They would change nothing. The twin: 0 excludes a value, and other fields have weights."""
     space = small()

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 from torch.distributions import Distribution, constraints, register_kl
 
-from nelson.budget import Budget
+from nelson.budget import Budget, TimeUp
 from nelson.distribution.gradient import log_z_of, mean_of
 from nelson.distribution.mixture import ConstrainedMixture
 from nelson.distribution.planned_draws import PlannedDraws
@@ -172,9 +172,10 @@ class ConstrainedMRF(Distribution):
             x = self._tensor(np.ascontiguousarray(x))
         return x.swapaxes(0, 1).reshape(shape).to(self.logits.dtype)
 
-    def _draw(self, rows: np.ndarray, count: int, seed: int) -> Any:
+    def _draw(self, rows: np.ndarray, count: int, seed: int, fewer: bool = False) -> Any:
         """(contexts, count, n): a bool array, or a tensor of bytes if drawn on a GPU."""
-        x, self.info["sample"] = self._draws.draw(rows, count, seed, self.logits.device)
+        device = self.logits.device
+        x, self.info["sample"] = self._draws.draw(rows, count, seed, device, fewer=fewer)
         return x
 
     # --- what is exact ---------------------------------------------------------------------------
@@ -183,15 +184,15 @@ class ConstrainedMRF(Distribution):
         """How log_prob, mean, sample and mode are computed within `seconds`: exact, or what else,
         and what to use instead. Decides what is not decided yet; nothing is estimated.
         """
-        budget, exact = Budget.of(self.seconds), self._law()
-        if isinstance(exact, Law):
-            return dict.fromkeys(("log_prob", "mean", "sample", "mode"), exact.why)
-        try:
-            draws = PlannedDraws(self.formula, self.method, self.sweeps, budget.seconds_left)
-            plan = draws.planned(rows_of(self.logits), self.logits.device)
-            drawn = f"{plan.guarantee}: {plan.why}"
-        except BudgetExceeded as error:
-            drawn = f"none: {error}"
+        with self._draws.limited():
+            exact = self._law()
+            if isinstance(exact, Law):
+                return dict.fromkeys(("log_prob", "mean", "sample", "mode"), exact.why)
+            try:
+                plan = self._draws.planned(rows_of(self.logits), self.logits.device)
+                drawn = f"{plan.guarantee}: {plan.why}"
+            except BudgetExceeded as error:
+                drawn = f"none: {error}"
         return {
             "log_prob": f"estimated, one context after the other: {exact}; {ADVICE}",
             "mean": f"estimated from {SAMPLES} samples for each context: {drawn}",
@@ -201,8 +202,12 @@ class ConstrainedMRF(Distribution):
 
     def _law(self) -> Law | Reason:
         """The exact law, within a share of `seconds` that leaves time for an estimate."""
-        budget = Budget.of(self.seconds).share(DEFAULT.log_z.exact_share)
-        return law(self.formula, budget=budget, rows=max(1, math.prod(self.batch_shape)))
+        budget, rows = self._draws.budget.share(DEFAULT.log_z.exact_share), self.batch_shape
+        try:
+            with budget.enforced():
+                return law(self.formula, budget=budget, rows=max(1, math.prod(rows)))
+        except TimeUp as late:
+            return Reason(str(late))
 
     # --- likelihood ------------------------------------------------------------------------------
 
@@ -213,13 +218,14 @@ class ConstrainedMRF(Distribution):
         Differentiable in the logits: d log P(x) / d theta = x - E[x].
         """
         check_device("x", value, self.logits)
-        if self._validate_args:
-            self._validate_sample(value)
         theta, x = self.logits.double(), value.double()
-        score = (finite(theta) * x).sum(-1) - self._log_z()
-        possible = (~torch.isinf(theta) | (x == (theta > 0))).all(-1)
-        if not self._validate_args:
-            possible = possible & self.support.check(value)
+        with self._draws.limited():
+            if self._validate_args:
+                self._validate_sample(value)
+            score = (finite(theta) * x).sum(-1) - self._log_z()
+            possible = (~torch.isinf(theta) | (x == (theta > 0))).all(-1)
+            if not self._validate_args:
+                possible = possible & self.support.check(value)
         return score.masked_fill(~possible, -math.inf).to(self.logits.dtype)
 
     def log_partition(self, method: str = "auto", **options: Any) -> Tensor:
@@ -249,8 +255,13 @@ class ConstrainedMRF(Distribution):
         if self._last_log_z is None or self._last_log_z[0] != key:
             if method == "auto" and "seconds" not in options:
                 self._warn_if_slow(len(rows))
+            options = {"seed": torch_seed()} | options
             try:
-                results = log_z_rows(self.formula, rows, method, {"seed": torch_seed()} | options)
+                with self._draws.limited():
+                    if self.seconds is not None:  # what is left of them
+                        left = self._draws.budget.left
+                        options["seconds"] = min(options["seconds"], left)
+                    results = log_z_rows(self.formula, rows, method, options)
             except BudgetExceeded as error:
                 raise BudgetExceeded(f"{error}; {ADVICE}") from error
             self._last_log_z = key, np.array([float(result) for result in results])
@@ -292,7 +303,7 @@ class ConstrainedMRF(Distribution):
         if exact is not None:
             return exact
         seed = torch_seed()
-        return Sampled(lambda rows, count, k: self._draw(rows, count, seed + k), samples)
+        return Sampled(lambda rows, count, k: self._draw(rows, count, seed + k, True), samples)
 
     def _moments(self) -> Moments:
         """Chosen once: all estimates of one object use the same samples."""
@@ -304,7 +315,8 @@ class ConstrainedMRF(Distribution):
     @property
     def mean(self) -> Tensor:
         """P(x_i = 1), batch_shape + (n,). Differentiable: its Jacobian is the covariance."""
-        return mean_of(self.logits.double(), self._moments).to(self.logits.dtype)
+        with self._draws.limited():
+            return mean_of(self.logits.double(), self._moments).to(self.logits.dtype)
 
     @property
     def variance(self) -> Tensor:
@@ -313,15 +325,17 @@ class ConstrainedMRF(Distribution):
 
     def covariance(self, method: str = "auto", samples: int = SAMPLES) -> Tensor:
         """Cov(x), batch_shape + (n, n); the method as in `moments`. Not differentiable."""
-        matrices = self.moments(method, samples).covariance(rows_of(self.logits))
+        with self._draws.limited():
+            matrices = self.moments(method, samples).covariance(rows_of(self.logits))
         shape = self.batch_shape + 2 * self.event_shape
         return self._tensor(matrices).reshape(shape).to(self.logits.dtype)
 
     def entropy(self) -> Tensor:
         """H = log Z - theta . E[x] in nats, batch_shape. Differentiable."""
         theta = self.logits.double()
-        mean = mean_of(theta, self._moments)
-        return (self._log_z() - (finite(theta) * mean).sum(-1)).to(self.logits.dtype)
+        with self._draws.limited():
+            mean = mean_of(theta, self._moments)
+            return (self._log_z() - (finite(theta) * mean).sum(-1)).to(self.logits.dtype)
 
     # --- single structures -----------------------------------------------------------------------
 

@@ -39,6 +39,7 @@ from nelson.errors import Unsatisfiable
 from nelson.exact.frontier_order import MAX_LITERALS, MAX_VARIABLES, given_order
 from nelson.formula import Formula
 from nelson.formula.components import components
+from nelson.formula.flat import check_ahead
 from nelson.formula.memo import Slot
 from nelson.kernels.circuit import nnf, size_estimates
 from nelson.kernels.core.cliques import CliqueGraph
@@ -82,9 +83,11 @@ def _estimate(formula: Formula) -> CompileGuess:
         lengths = np.diff(formula.offsets)
     literals = formula.literals
     n, m = formula.n_total, formula.n_clauses
+    check_ahead(len(literals))
     codes = 2 * (np.abs(literals) - 1) + (literals > 0)
     first, at = np.zeros(2 * n + 1, np.int64), np.empty(len(codes), np.int64)
     nnf.group(codes, first, at)
+    check_ahead(m)
     clauses = np.repeat(np.arange(m, dtype=np.int32), lengths)[at]  # by literal code
     depth = _depth(formula, codes, first, clauses)
     ended, width = _width(formula, codes, first[::2], clauses)
@@ -115,13 +118,16 @@ def _depth(formula: Formula, codes: np.ndarray, first: np.ndarray, clauses: np.n
     dives = 16
     n, m, lengths = formula.n_total, formula.n_clauses, np.diff(formula.offsets)
     weight = np.repeat(2.0 ** -np.minimum(lengths, 60), lengths)
+    check_ahead(len(codes))
     score = np.bincount(codes >> 1, weights=weight, minlength=n)
+    check_ahead(5 * n)
+    best_first = np.argsort(-score, kind="stable")
     search = size_estimates.DiveState(
         codes,
         formula.offsets,
         first,
         clauses,
-        np.argsort(-score, kind="stable"),
+        best_first,
         np.full(n, -1, np.int8),
         lengths.astype(np.int32),
         np.full(m, -1, np.int32),

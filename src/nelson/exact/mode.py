@@ -77,7 +77,7 @@ def most_likely(
     late = threading.Event()
     # RC2Stratified fails if there is no soft clause.
     kind = RC2Stratified if problem.soft else RC2
-    with kind(problem, solver="g4", adapt=True, minz=True) as solver:
+    with kind(problem, solver="mgh", adapt=True, minz=True) as solver:
         if conflicts is not None:
             _limit(solver, conflicts)
 

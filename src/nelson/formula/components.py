@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from nelson.formula.flat import take
+from nelson.formula.flat import check_ahead, take
 from nelson.formula.memo import Slot
 from nelson.kernels.core.deadline import check_time
 
@@ -110,6 +110,7 @@ def split(
 def _labels(literals: np.ndarray, offsets: np.ndarray, n: int) -> np.ndarray:
     from nelson.kernels.reduce import graph
 
+    check_ahead(len(literals))
     labels = np.arange(n, dtype=np.int32)
     graph.components(_read_only(literals), _read_only(offsets), labels)
     labels.setflags(write=False)

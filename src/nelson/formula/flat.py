@@ -8,11 +8,12 @@ variable are neighbours.
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from nelson.kernels.core.deadline import check_time
+from nelson.kernels.core.deadline import DEADLINE, check_time, seconds_compiling
 
 
 def lengths_to_offsets(lengths: np.ndarray) -> np.ndarray:
@@ -84,6 +85,17 @@ def blocks(offsets: np.ndarray, size: int) -> Iterator[tuple[int, int]]:
         a = b
 
 
+def check_ahead(steps: float, seconds: float = 6e-8) -> None:
+    """`check_time` before work that nothing ends, of so many steps.
+
+    seconds: of a step. The default is what a literal takes where the formula does not fit into the
+    cache and other programs run beside this one.
+    """
+    deadline, late = DEADLINE.get()
+    if time.monotonic() + steps * seconds > deadline + seconds_compiling():
+        raise late()
+
+
 def occurrences(literals: np.ndarray, offsets: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
     """The clauses of each literal code: `clauses[start[code]:start[code + 1]]`.
 
@@ -91,9 +103,10 @@ def occurrences(literals: np.ndarray, offsets: np.ndarray, n: int) -> tuple[np.n
     """
     from nelson.kernels.reduce import graph
 
+    check_ahead(len(literals))
     codes = 2 * (np.abs(literals) - 1) + (literals < 0)
-    check_time()
     start = lengths_to_offsets(np.bincount(codes, minlength=2 * n))
+    check_ahead(len(literals))
     clauses = np.empty(len(literals), np.int32)
     graph.occurrences(literals, offsets, start[:-1].copy(), clauses)
     return start, clauses

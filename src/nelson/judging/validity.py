@@ -38,7 +38,7 @@ def first_invalid(
 
 
 def _by_clauses(formula: Formula, x: np.ndarray) -> Invalid | None:
-    step = max(1, (1 << 27) // max(1, formula.n_vars))  # 128 MiB, a byte for each value
+    step = max(1, (1 << 24) // max(1, formula.n_vars))  # 16 MiB, a byte for each value
     valid = [formula.satisfied(x[k : k + step]) for k in range(0, len(x), step)]
     bad = np.flatnonzero(~np.concatenate(valid)) if valid else np.zeros(0, np.int64)
     if not len(bad):

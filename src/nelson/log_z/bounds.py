@@ -27,6 +27,7 @@ from nelson.exact import solver
 from nelson.exact.mode import most_likely
 from nelson.formula.flat import owners
 from nelson.io.progress import phase
+from nelson.kernels.core.deadline import check_time
 from nelson.log_z.method import LogProbability, LogZTask, MethodOutcome, independent_seed
 from nelson.log_z.parts import WeightedClauses, merge
 from nelson.policy import DEFAULT, LogZPolicy
@@ -64,10 +65,11 @@ def valid_structures(
 def lower_bound(part: WeightedClauses, structures: np.ndarray, most_visits: int = 50_000) -> float:
     """The best bound from these valid structures (m, n) bool; -inf if there is none.
 
-    most_visits: variables x structures that the greedy search visits, about 0.2 s.
+    most_visits: variables x structures that the greedy search visits, about 0.2 s. Literals
+    count, too, where a variable has very many.
     """
     order = np.argsort(-(structures @ part.theta), kind="stable")
-    few = max(1, most_visits // max(1, part.n))
+    few = max(1, most_visits // max(1, part.n, len(part.literals) // 64))
     return max((_free_mass(part, structures[k]) for k in order[:few]), default=-np.inf)
 
 
@@ -78,7 +80,9 @@ def _free_mass(part: WeightedClauses, x: np.ndarray) -> float:
     holds = x[variable] == (literals > 0)
     clause, variable = owners(part.offsets)[holds], variable[holds]  # of the true literals
     spare = np.bincount(clause, minlength=part.n_clauses)
+    check_time()
     by_variable = np.argsort(variable, kind="stable")
+    check_time()
     ends = np.cumsum(np.bincount(variable, minlength=n))
     needed = np.diff(ends, prepend=0)
     cost = -part.log_p[np.arange(n), x.astype(np.int64)]

@@ -52,7 +52,8 @@ class Moments(Protocol):
 
 @dataclass
 class Sampled:
-    """Moments of `count` samples per row, from draw(theta, count, k) -> (b, count, n) bool.
+    """Moments of `count` samples per row, from draw(theta, count, k) -> (b, count, n) bool, or of
+    fewer if a limit ended the draw.
 
     Rows are processed in groups that fit in memory; k is the number of the group. `draw` must
     return the same samples for the same arguments: then all moments of one theta are moments of
@@ -86,14 +87,14 @@ class Sampled:
         out = np.zeros(theta.shape)
         for b, x in self._samples(theta):
             along = x @ (v[b] if isinstance(x, np.ndarray) else x.new_tensor(v[b]))
-            out[b] = _host((along - along.mean()) @ x / (self.count - 1))
+            out[b] = _host((along - along.mean()) @ x / max(1, len(x) - 1))
         return out
 
     def covariance(self, theta: np.ndarray) -> np.ndarray:
         out = np.zeros((*theta.shape, theta.shape[1]))
         for b, x in self._samples(theta):
             x -= x.mean(0)
-            out[b] = _host(x.T @ x / (self.count - 1))
+            out[b] = _host(x.T @ x / max(1, len(x) - 1))
         return out
 
 

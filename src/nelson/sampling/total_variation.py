@@ -132,7 +132,9 @@ def _tilted(problem: Problem, theta: np.ndarray, delta: np.ndarray) -> np.ndarra
     rare = np.exp(-np.abs(theta[:, free]))
     q = rare / (1 + rare)
     p = threshold(-np.abs(theta[:, free])) / 2.0**32
-    free_square = np.where(delta[:, free] == 0, 0.0, (p - q) ** 2 / (q * (1 - q)))
+    spread = q * (1 - q)  # 0 where e^theta underflows: no bound in this way
+    free_square = np.divide((p - q) ** 2, spread, np.full(q.shape, math.inf), where=spread > 0)
+    free_square[delta[:, free] == 0] = 0.0
     return np.minimum(least, np.sqrt((square + free_square.sum(axis=1)) / 2))
 
 

@@ -28,7 +28,7 @@ from nelson.space.declaration import Declaration, by_priority
 from nelson.space.language.expressions import Rule
 from nelson.space.language.functions import all_of
 from nelson.space.language.text import text
-from nelson.space.law import RowLaw, ValueShares, extended_law, shares_of
+from nelson.space.law import RowLaw, ValueShares, extended_law, log_shares_of
 from nelson.space.law import marginals as marginals_of
 from nelson.space.names import conditions, field_of, field_or_rule, has, terms
 from nelson.space.shares import with_shares
@@ -74,9 +74,11 @@ def _weighted(space: Declaration, given: Any, weights: Any, budget: Budget) -> R
     evidence += compatible(formula, evidence, literals[len(asked) : fixed], budget)
     theta = np.zeros(formula.n_vars)
     for x, (_, factor) in zip(literals[fixed:], factors, strict=True):
+        if x == -TRUE:  # a rule that no row obeys: its factor is never used
+            continue
         if factor == 0:
             evidence.append(-x)
-        elif abs(x) != TRUE:
+        elif x != TRUE:
             theta[abs(x) - 1] += math.log(factor) if x > 0 else -math.log(factor)
     return RowLaw(formula, theta, tuple(evidence), {}, tuple(rules))
 
@@ -165,16 +167,16 @@ def _chosen_first(
     values = [[has(f, f.value(code)) for code in range(f.size)] for f in fields]
     rules = [all_of(each) for each in itertools.product(*values)]
     formula, literals = extended_law(space, law, rules)
-    shares, guarantee, _ = shares_of(space, law, rules, budget)
-    if guarantee != "exact":
+    log_shares = log_shares_of(space, law, rules, budget)
+    if log_shares is None:
         raise BudgetExceeded(
             "the order of choice needs exact shares, but the space could not be enumerated or "
             "compiled: fix the fields with given= and draw for each of their values"
         )
     theta = law.padded(formula.n_vars, evidence=False)
-    for x, share in zip(literals, shares.tolist(), strict=True):
-        if share > 0 and abs(x) != TRUE:
-            theta[abs(x) - 1] -= math.log(share) if x > 0 else -math.log(share)
+    for x, log_share in zip(literals, log_shares.tolist(), strict=True):
+        if log_share > -math.inf and abs(x) != TRUE:
+            theta[abs(x) - 1] -= log_share if x > 0 else -log_share
     return replace(law, formula=formula, theta=theta, rules=(*law.rules, *rules))
 
 

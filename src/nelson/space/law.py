@@ -15,9 +15,11 @@ from nelson.budget import Budget
 from nelson.errors import Unsatisfiable, printable
 from nelson.exact.circuit.build import narrow
 from nelson.exact.compiled import Compiled, compiled, not_worth_a_try
+from nelson.exact.law import Law
+from nelson.exact.law import law as exact_law
 from nelson.exact.routes import CIRCUIT
 from nelson.formula import Formula
-from nelson.formula.checks import with_evidence
+from nelson.formula.checks import evidence_of, with_evidence
 from nelson.policy import DEFAULT
 from nelson.sampling.marginals import marginals as marginals_of
 from nelson.space.clauses.gates import TRUE
@@ -195,3 +197,37 @@ def shares_of(
         for x in literals
     ]
     return np.clip(np.array(shares, float), 0.0, 1.0), means.guarantee, means.error
+
+
+#: Smaller shares are computed as ratios of two Z: as means they are rounded by about 1e-12, which
+#: may be all of them.
+_RARE = 1e-5
+
+
+def log_shares_of(
+    space: Declaration, law: RowLaw, rules: list[Rule], budget: Budget
+) -> np.ndarray | None:
+    """log P(rule) for each rule, however small; -inf if and only if no row obeys it.
+
+    None if there is no exact law.
+    """
+    formula, literals = extended_law(space, law, rules)
+    shares, guarantee, _ = shares_of(space, law, rules, budget)
+    if guarantee != "exact":
+        return None
+    with np.errstate(divide="ignore"):
+        logs = np.log(shares)
+    rare = [k for k in np.flatnonzero(shares < _RARE) if abs(literals[k]) != TRUE]
+    if not rare:
+        return logs
+    theta = law.padded(formula.n_vars, evidence=True)
+    exact = exact_law(formula, evidence_of(formula, None, theta), budget)
+    if not isinstance(exact, Law):  # the means were computed in another way
+        return None
+    log_z = exact.log_z(theta[None])[0]
+    for k in rare:
+        try:
+            logs[k] = exact.given([literals[k]]).log_z(theta[None])[0] - log_z
+        except Unsatisfiable:
+            logs[k] = -math.inf
+    return logs

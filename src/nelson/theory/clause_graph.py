@@ -11,8 +11,9 @@ import numpy as np
 
 from nelson.formula import Formula
 from nelson.formula.checks import largest_variable
-from nelson.formula.flat import occurrences, owners
+from nelson.formula.flat import check_ahead, occurrences, owners
 from nelson.formula.memo import Slot
+from nelson.kernels.core.deadline import check_time
 
 _DEGREES: Slot[tuple[np.ndarray, bool]] = Slot("degree of each clause, and whether it is exact")
 
@@ -71,12 +72,15 @@ def _degrees(f: Formula) -> tuple[np.ndarray, bool]:
 
 
 def _count_degrees(f: Formula) -> tuple[np.ndarray, bool]:
+    check_time()
     variables = np.abs(f.literals) - 1
     occ = np.bincount(variables).astype(np.float64)
     degrees = np.zeros(f.n_clauses, np.int32)
+    check_time()
     if occ @ occ <= MAX_PAIRS:
         _enumerate_neighbours(f, degrees, np.empty(0, np.int32))
         return degrees, True
+    check_time()
     bound = np.bincount(owners(f.offsets), weights=occ[variables] - 1, minlength=f.n_clauses)
     degrees[:] = np.minimum(bound, f.n_clauses - 1)
     return degrees, False
@@ -87,5 +91,7 @@ def _enumerate_neighbours(f: Formula, degrees: np.ndarray, neighbours: np.ndarra
     from nelson.kernels.reduce import graph
 
     start, clauses = occurrences(f.literals, f.offsets, largest_variable(f.literals))
+    counts = np.diff(start[::2]).astype(np.float64)
+    check_ahead(float(counts @ counts), 2e-8)  # pairs of clauses
     stamp = np.full(f.n_clauses, -1, np.int32)
     graph.neighbours(f.literals, f.offsets, start, clauses, stamp, degrees, neighbours)
