@@ -76,12 +76,12 @@ def test_text_and_evaluation_agree_with_python(seed):
 @pytest.mark.slow
 def test_an_undetermined_auxiliary_variable_is_caught(monkeypatch):
     """Twin: gates with only one half of their equivalence leave variables free, and counts grow."""
-    whole = Gates._define
+    whole = Gates._gate
 
-    def half(self, gate, clauses):
-        return whole(self, gate, [clause for clause in clauses if -gate in clause])
+    def half(self, kind, key, clauses):
+        return whole(self, kind, key, lambda g: [clause for clause in clauses(g) if -g in clause])
 
-    monkeypatch.setattr(Gates, "_define", half)
+    monkeypatch.setattr(Gates, "_gate", half)
     wrong = 0
     for seed in range(60):
         space = random_space(seed)
