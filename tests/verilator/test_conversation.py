@@ -169,7 +169,7 @@ def test_state_variables_become_inputs_of_one_circuit():
         for _, s in legal:
             shares[limit // 8, s] += 1 / len(legal) / n
     assert p_of(counts, shares, n) > ALARM
-    templates = conversation._problems._templates._kept.values()
+    templates = conversation._problems._templates._values.values()
     assert [len(template._inputs) for template in templates] == [1]
     assert "heuristic" not in conversation.summary()
 

@@ -38,7 +38,7 @@ class Clauses:
     def __init__(self) -> None:
         self._clauses: list[list[int]] = []
         self._largest = 0
-        self._told = False
+        self._has_warned = False
 
     def add_clause(self, clause: Iterable[int]) -> None:
         """Literals, of which one at least is true."""
@@ -51,8 +51,8 @@ class Clauses:
 
     def _tell(self, samples: Samples) -> None:
         """Warn, once, if these samples are not exact."""
-        if samples.guarantee != "exact" and not self._told:
-            self._told = True
+        if samples.guarantee != "exact" and not self._has_warned:
+            self._has_warned = True
             warnings.warn(f"samples are {samples.guarantee}: {samples.why}", stacklevel=3)
 
 

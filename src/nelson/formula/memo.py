@@ -24,36 +24,36 @@ V = TypeVar("V")
 class Recent(Generic[K, V]):
     """A mapping of bounded size: the least recently used entry is dropped first."""
 
-    __slots__ = ("_kept", "size")
+    __slots__ = ("_values", "size")
 
     def __init__(self, size: int) -> None:
         self.size = size
-        self._kept: dict[K, V] = {}
+        self._values: dict[K, V] = {}
 
     def __len__(self) -> int:
-        return len(self._kept)
+        return len(self._values)
 
     def get(self, key: K) -> V | None:
         """The value of a key, or None."""
-        if key not in self._kept:
+        if key not in self._values:
             return None
-        return self.put(key, self._kept.pop(key))
+        return self.put(key, self._values.pop(key))
 
     def put(self, key: K, value: V) -> V:
         """Keep a value, and return it."""
-        if key not in self._kept and len(self._kept) >= self.size:
-            self._kept.pop(next(iter(self._kept)))
-        self._kept[key] = value
+        if key not in self._values and len(self._values) >= self.size:
+            self._values.pop(next(iter(self._values)))
+        self._values[key] = value
         return value
 
     def forget(self, key: K) -> None:
         """Drop the value of a key, if there is one."""
-        self._kept.pop(key, None)
+        self._values.pop(key, None)
 
     def once(self, key: K, compute: Callable[[], V]) -> V:
         """The value of a key; computed and kept at the first call."""
-        if key in self._kept:
-            return self.put(key, self._kept.pop(key))
+        if key in self._values:
+            return self.put(key, self._values.pop(key))
         return self.put(key, compute())
 
 
@@ -72,29 +72,29 @@ class Slot(Generic[T]):
 class Memo:
     """The results kept with one formula, by slot."""
 
-    __slots__ = ("_kept",)
+    __slots__ = ("_results",)
 
     def __init__(self) -> None:
-        self._kept: dict[Slot[Any], Any] = {}
+        self._results: dict[Slot[Any], Any] = {}
 
     def get(self, slot: Slot[T]) -> T | None:
         """The result of a slot, or None."""
-        return self._kept.get(slot)
+        return self._results.get(slot)
 
     def put(self, slot: Slot[T], value: T) -> T:
         """Keep a value, and return it."""
-        self._kept[slot] = value
+        self._results[slot] = value
         return value
 
     def recent(self, slot: Slot[Recent[K, V]], size: int) -> Recent[K, V]:
         """The results of a slot that are kept by key, `size` at most."""
-        if slot not in self._kept:
-            self._kept[slot] = Recent(size)
-        known: Recent[K, V] = self._kept[slot]
+        if slot not in self._results:
+            self._results[slot] = Recent(size)
+        known: Recent[K, V] = self._results[slot]
         return known
 
     def once(self, slot: Slot[T], compute: Callable[[], T]) -> T:
         """The result of a slot; computed and kept at the first call."""
-        if slot not in self._kept:
-            self._kept[slot] = compute()
-        return self._kept[slot]
+        if slot not in self._results:
+            self._results[slot] = compute()
+        return self._results[slot]

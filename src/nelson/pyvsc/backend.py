@@ -45,7 +45,7 @@ class NelsonBackend(SolverBackendIF):
     drawn: ClassVar[Counter[str]] = Counter()
     _problems = Problems()
     _rows: Recent[str, Rows] = Recent(KEPT)
-    _kept: Recent[tuple[str, ...], list[bool]] = Recent(KEPT)  # soft constraints that hold
+    _soft_held: Recent[tuple[str, ...], list[bool]] = Recent(KEPT)  # soft constraints that hold
 
     @classmethod
     def available(cls) -> bool:
@@ -98,9 +98,9 @@ class NelsonBackend(SolverBackendIF):
         translation = Translation([f for f in rs.rand_fields() if f.is_used_rand])
         lines = translation.declared(width_ranges)
         lines += [f"(assert {translation.rule(c)})" for c in rs.constraints()]
-        return translation, self._found(lines, translation, rs.soft_constraints())
+        return translation, self._rows_of(lines, translation, rs.soft_constraints())
 
-    def _found(self, lines: list[str], translation: Translation, soft: list[Any]) -> Rows:
+    def _rows_of(self, lines: list[str], translation: Translation, soft: list[Any]) -> Rows:
         """The rows of the constraints, with the largest set of soft ones in order of priority."""
         if not soft:
             return self._of("".join(lines), translation)
@@ -124,7 +124,7 @@ class NelsonBackend(SolverBackendIF):
                 holds[k] = self._of(stated(holds), translation).is_possible
             return holds
 
-        return self._of(stated(self._kept.once((*lines, *rules), kept)), translation)
+        return self._of(stated(self._soft_held.once((*lines, *rules), kept)), translation)
 
     def _of(self, text: str, translation: Translation) -> Rows:
         def made() -> Rows:

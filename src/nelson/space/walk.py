@@ -65,9 +65,9 @@ class Walk:
         """The parts of a range of codes of the next field that legal rows have, in order, with
         their shares. A part of one code is a value.
         """
-        return self._shares.once((prefix, codes), lambda: self._found(prefix, codes))
+        return self._shares.once((prefix, codes), lambda: self._computed(prefix, codes))
 
-    def _found(self, prefix: Prefix, codes: range) -> dict[range, float]:
+    def _computed(self, prefix: Prefix, codes: range) -> dict[range, float]:
         encoding, field = self.space.encoding, self.fields[len(prefix)]
         given = [
             x

@@ -31,13 +31,13 @@ class BitVectors(Numbers):
 
     def __init__(self) -> None:
         super().__init__()
-        self._patterns: dict[int, Vector] = {}  # by id of the vector, which `_kept` keeps alive
+        self._patterns: dict[int, Vector] = {}  # by id of the vector, which `_alive` holds
 
     def pattern(self, x: Bits) -> Vector:
         """A vector, the lowest bit first, without a sign."""
         if (known := self._patterns.get(id(x))) is None:
             known = self._patterns[id(x)] = self._blasted(x)
-            self._kept.append(x)
+            self._alive.append(x)
         return known
 
     def _blasted(self, x: Bits) -> Vector:

@@ -52,7 +52,7 @@ class Encoder(BitVectors):
     def __init__(self) -> None:
         super().__init__()
         self.groups: list[list[list[int]]] = []  # the clauses that state each rule
-        self._literals: dict[int, int] = {}  # by id of the rule, which `_kept` keeps alive
+        self._literals: dict[int, int] = {}  # by id of the rule, which `_alive` holds
         self._group: list[list[int]] | None = None
         self._waiting: list[tuple[int, Rule]] = []  # rules without clauses yet; their groups
         self._changed()
@@ -71,7 +71,7 @@ class Encoder(BitVectors):
         copy.of_field = dict(self.of_field)
         copy.groups = list(self.groups)
         copy._vectors, copy._literals = dict(self._vectors), dict(self._literals)
-        copy._divisions, copy._kept = dict(self._divisions), list(self._kept)
+        copy._divisions, copy._alive = dict(self._divisions), list(self._alive)
         copy._patterns = dict(self._patterns)
         return copy
 
@@ -81,7 +81,7 @@ class Encoder(BitVectors):
         The expressions of a copy have other ids, and an id of the original may come to stand for
         another expression.
         """
-        by_id: dict[str, Any] = {"_vectors": {}, "_literals": {}, "_divisions": {}, "_kept": []}
+        by_id: dict[str, Any] = {"_vectors": {}, "_literals": {}, "_divisions": {}, "_alive": []}
         return self.__dict__ | by_id | {"_patterns": {}}
 
     # --- formulas ---------------------------------------------------------------------------------
@@ -132,7 +132,7 @@ class Encoder(BitVectors):
         then the call that needs them may have a limit.
         """
         most = DEFAULT.space.clauses_at_once
-        self._kept.append(rule)
+        self._alive.append(rule)
         place = len(self.groups)
         written: list[list[int]] | None = None
         with suppress(LongRule):
@@ -168,7 +168,7 @@ class Encoder(BitVectors):
     def require_clauses(self, clauses: Iterable[tuple[Rule, list[int]]]) -> None:
         """State rules that are clauses: (the rule, its literals). `require` without translation."""
         for rule, literals in clauses:
-            self._kept.append(rule)
+            self._alive.append(rule)
             self.groups.append([literals])
         self._changed()
 
@@ -220,7 +220,7 @@ class Encoder(BitVectors):
         """A literal that is true if and only if the rule holds."""
         if (known := self._literals.get(id(rule))) is None:
             known = self._literals[id(rule)] = self._literal(rule)
-            self._kept.append(rule)
+            self._alive.append(rule)
         return known
 
     def _literal(self, rule: Rule) -> int:

@@ -35,9 +35,9 @@ class Numbers:
     def __init__(self) -> None:
         self.gates = Gates()
         self.of_field: dict[str, list[int]] = {}  # the variables of each field, in order
-        self._vectors: dict[int, Vector] = {}  # by id of the expression, which `_kept` keeps alive
+        self._vectors: dict[int, Vector] = {}  # by id of the expression, which `_alive` holds
         self._divisions: dict[tuple[int, int], tuple[Vector, Vector]] = {}  # (q, r) of a by c
-        self._kept: list[Expression] = []
+        self._alive: list[Expression] = []
 
     # --- fields -----------------------------------------------------------------------------------
 
@@ -133,7 +133,7 @@ class Numbers:
                     expected=f"at most {MAX_WIDTH} bits",
                 )
             known = self._vectors[id(value)] = self._vector(value)
-            self._kept.append(value)
+            self._alive.append(value)
         return known
 
     def _vector(self, value: Number) -> Vector:
