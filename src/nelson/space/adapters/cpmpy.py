@@ -21,7 +21,8 @@ import numpy as np
 from nelson.errors import FormulaError, NelsonError, shortened
 from nelson.space.language import expressions, functions
 from nelson.space.language.expressions import Number, Rule, if_else
-from nelson.space.language.functions import COMPARISONS, all_of, any_of, count, distinct, parity
+from nelson.space.language.functions import all_of, any_of, count, distinct, parity
+from nelson.space.language.text import COMPARISONS
 
 if TYPE_CHECKING:
     from nelson.space.space import Space

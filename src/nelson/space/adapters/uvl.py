@@ -26,7 +26,8 @@ from nelson.io.streams import decompressed, load
 from nelson.space.adapters.uvl_reader import Constraint, Feature, FeatureGroup, FeatureModel, read
 from nelson.space.language.expressions import Number, Rule, number, rule
 from nelson.space.language.fields import Flag, unknown
-from nelson.space.language.functions import COMPARISONS, all_of, any_of, count
+from nelson.space.language.functions import all_of, any_of, count
+from nelson.space.language.text import COMPARISONS
 
 if TYPE_CHECKING:
     from nelson.space.space import Space

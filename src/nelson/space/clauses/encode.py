@@ -39,7 +39,7 @@ from nelson.space.language.expressions import (
     leaves,
 )
 from nelson.space.language.fields import FIELDS, Choice, Field, Flag
-from nelson.space.language.text import text
+from nelson.space.language.text import COMPARISONS, text
 from nelson.space.language.vectors import VECTOR_COMPARISONS
 
 
@@ -200,7 +200,7 @@ class Encoder(BitVectors):
                 self._assert(a != b, True)
         elif (fields := self._tabulated(rule)) is not None:
             diagrams.state(self.gates, *self._truth(fields, rule, holds), self._add)
-        elif op in _ORDER:
+        elif op in COMPARISONS:
             self._assert_comparison(rule, holds)
         else:
             self._add([self.literal(rule) if holds else -self.literal(rule)])
@@ -239,7 +239,7 @@ class Encoder(BitVectors):
             return gates.all([self.literal(a != b) for a, b in itertools.combinations(args, 2)])
         if (fields := self._tabulated(rule)) is not None:
             return diagrams.tabulated(self.gates, *self._truth(fields, rule, True))
-        if op in _ORDER:
+        if op in COMPARISONS:
             return self._comparison(rule)
         if op == "is":
             return gates.any(self.has(args[0], code) for code in args[1])
@@ -372,7 +372,6 @@ class Encoder(BitVectors):
         return truth.reshape(sizes), [[self.has(f, k) for k in range(f.size)] for f in fields]
 
 
-_ORDER = {"==", "!=", "<", "<=", ">", ">="}
 _OPPOSITE = {"<": ">=", ">=": "<", "<=": ">", ">": "<="}
 _LOGIC: dict[str, Callable[[Gates, list[int]], int]] = {
     "not": lambda gates, x: -x[0],

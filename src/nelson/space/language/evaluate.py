@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from nelson.space.language.expressions import Category, Expression, Number, Rule, leaves, refuse
-from nelson.space.language.text import text
+from nelson.space.language.text import OPERATORS, text
 from nelson.space.language.vectors import VECTOR_COMPARISONS, Bits
 
 Columns = Mapping[str, np.ndarray]
@@ -29,21 +29,7 @@ _MAX_INT = 2**62
 _NARROW = 31
 
 _OPERATIONS: dict[str, Callable[..., Any]] = {
-    "==": np.equal,
-    "!=": np.not_equal,
-    "<": np.less,
-    "<=": np.less_equal,
-    ">": np.greater,
-    ">=": np.greater_equal,
-    "+": np.add,
-    "*": np.multiply,
-    "%": np.mod,
-    "//": np.floor_divide,
-    "&": np.bitwise_and,
-    "|": np.bitwise_or,
-    "^": np.bitwise_xor,
-    "<<": np.left_shift,
-    ">>": np.right_shift,
+    **{sign: apply for sign, (apply, _, _) in OPERATORS.items()},
     "neg": np.negative,
     "not": np.logical_not,
     "and": np.logical_and,

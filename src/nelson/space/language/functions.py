@@ -28,16 +28,6 @@ from nelson.space.language.expressions import (
     whole_number,
 )
 
-#: The comparisons by name; with a node on either side they build a rule.
-COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
-    "==": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
-
 
 def count(*rules: Any) -> Number:
     """How many of the rules hold: count(a, b, c), or count of one list."""

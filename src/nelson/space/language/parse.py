@@ -24,6 +24,7 @@ from nelson.space.language import expressions, functions, vectors
 from nelson.space.language.expressions import Category, Expression, Number, Rule, refuse
 from nelson.space.language.fields import Bins, Flags
 from nelson.space.language.measures import Measure
+from nelson.space.language.text import COMPARISONS, OPERATORS
 from nelson.space.language.vectors import Bits
 
 #: Longest text of one rule, and deepest nesting.
@@ -32,28 +33,10 @@ MAX_DEPTH = 200
 #: Largest constant, in bits.
 MAX_BITS = 8192
 
-_BINARY: dict[type, Callable[[Any, Any], Any]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.truediv,
-    ast.Pow: operator.pow,
-    ast.Mod: operator.mod,
-    ast.FloorDiv: operator.floordiv,
-    ast.BitAnd: operator.and_,
-    ast.BitOr: operator.or_,
-    ast.BitXor: operator.xor,
-    ast.LShift: operator.lshift,
-    ast.RShift: operator.rshift,
+_BINARY = {
+    node: apply for apply, node, _ in OPERATORS.values() if apply not in COMPARISONS.values()
 }
-_COMPARE: dict[type, Callable[[Any, Any], Any]] = {
-    ast.Eq: operator.eq,
-    ast.NotEq: operator.ne,
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
-}
+_COMPARE = {OPERATORS[sign][1]: apply for sign, apply in COMPARISONS.items()}
 
 
 def _sum(*terms: Any) -> Any:

@@ -1,30 +1,40 @@
 """An expression as text, in the syntax that `parse` reads back: a safe subset of Python's.
 
-This module knows the operators of `expressions` by name only, so that expressions can print
-themselves.
+This module knows the nodes of `expressions` by name only, so that expressions can print themselves.
 """
 
 from __future__ import annotations
 
+import ast
+import operator
+from collections.abc import Callable
 from keyword import iskeyword
 from typing import Any
 
-#: How tightly operators bind, as in Python: a larger number binds tighter.
-_LEVELS = (
-    ("if",),
-    ("or",),
-    ("and",),
-    ("not",),
-    ("==", "!=", "<", "<=", ">", ">=", "in", "is", "same"),
-    ("|",),
-    ("^",),
-    ("&",),
-    ("<<", ">>"),
-    ("+",),
-    ("*", "%", "//"),
-    ("neg",),
-)
-_BINDING = {op: level for level, ops in enumerate(_LEVELS, start=1) for op in ops}
+#: The operators with two arguments: what they do, Python's node, and how tightly they bind.
+OPERATORS: dict[str, tuple[Callable[[Any, Any], Any], type, int]] = {
+    "==": (operator.eq, ast.Eq, 5),
+    "!=": (operator.ne, ast.NotEq, 5),
+    "<": (operator.lt, ast.Lt, 5),
+    "<=": (operator.le, ast.LtE, 5),
+    ">": (operator.gt, ast.Gt, 5),
+    ">=": (operator.ge, ast.GtE, 5),
+    "|": (operator.or_, ast.BitOr, 6),
+    "^": (operator.xor, ast.BitXor, 7),
+    "&": (operator.and_, ast.BitAnd, 8),
+    "<<": (operator.lshift, ast.LShift, 9),
+    ">>": (operator.rshift, ast.RShift, 9),
+    "+": (operator.add, ast.Add, 10),
+    "-": (operator.sub, ast.Sub, 10),
+    "*": (operator.mul, ast.Mult, 11),
+    "%": (operator.mod, ast.Mod, 11),
+    "//": (operator.floordiv, ast.FloorDiv, 11),
+    "/": (operator.truediv, ast.Div, 11),
+    "**": (operator.pow, ast.Pow, 13),
+}
+#: The comparisons; with a node on either side they build a rule.
+COMPARISONS = {sign: apply for sign, (apply, _, level) in OPERATORS.items() if level == 5}
+_BINDING = {"or": 2, "and": 3} | {sign: level for sign, (_, _, level) in OPERATORS.items()}
 _TIGHT = 20
 #: What is printed as a call of a function on all arguments.
 _CALLS = {
@@ -123,7 +133,7 @@ def _print(node: Any) -> tuple[str, int]:
 
 
 def _infix(op: str, sign: str, args: tuple[Any, ...]) -> tuple[str, int]:
-    binding = _BINDING["+" if sign == "-" else sign]
+    binding = _BINDING[sign]
     # A comparison within a comparison takes parentheses on both sides: Python would chain them.
     tight = 6 if binding == 5 else binding
     left, right = _operands(args[0], args[1], tight, binding + 1, op in _SHIFTS)
