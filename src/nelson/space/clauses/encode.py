@@ -39,8 +39,7 @@ from nelson.space.language.expressions import (
     leaves,
 )
 from nelson.space.language.fields import FIELDS, Choice, Field, Flag
-from nelson.space.language.text import COMPARISONS, text
-from nelson.space.language.vectors import VECTOR_COMPARISONS
+from nelson.space.language.text import COMPARISONS, VECTOR_COMPARISONS, text
 
 
 class Encoder(BitVectors):

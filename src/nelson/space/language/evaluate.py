@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from nelson.space.language.expressions import Category, Expression, Number, Rule, leaves, refuse
-from nelson.space.language.text import OPERATORS, text
-from nelson.space.language.vectors import VECTOR_COMPARISONS, Bits
+from nelson.space.language.text import OPERATORS, VECTOR_COMPARISONS, text
+from nelson.space.language.vectors import Bits
 
 Columns = Mapping[str, np.ndarray]
 #: Name of a column -> the least and the greatest number that each row may have; NaN: missing.

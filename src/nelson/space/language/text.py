@@ -44,28 +44,25 @@ _CALLS = {
 }
 #: Operators with one argument: their sign, and how tightly they bind.
 _PREFIXES = {"not": ("not ", 4), "neg": ("-", 12), "bvneg": ("-", 12), "bvnot": ("~", 12)}
-#: Operators with two arguments that have another name than their sign.
-_SIGNS = {
-    "xor": "^",
-    "bvadd": "+",
-    "bvsub": "-",
-    "bvmul": "*",
-    "bvudiv": "//",
-    "bvsdiv": "//",
-    "bvurem": "%",
-    "bvsrem": "%",
-    "bvand": "&",
-    "bvor": "|",
-    "bvxor": "^",
-    "bvshl": "<<",
-    "bvlshr": ">>",
-    "bvashr": ">>",
-    "bv=": "==",
-    "bvult": "<",
-    "bvslt": "<",
-    "bvule": "<=",
-    "bvsle": "<=",
+#: The operators of bit vectors: sign -> what they are called in SMT-LIB, without and with a sign.
+VECTOR_OPERATORS = {
+    "==": ("bv=", "bv="),
+    "<": ("bvult", "bvslt"),
+    "<=": ("bvule", "bvsle"),
+    "+": ("bvadd", "bvadd"),
+    "-": ("bvsub", "bvsub"),
+    "*": ("bvmul", "bvmul"),
+    "//": ("bvudiv", "bvsdiv"),
+    "%": ("bvurem", "bvsrem"),
+    "&": ("bvand", "bvand"),
+    "|": ("bvor", "bvor"),
+    "^": ("bvxor", "bvxor"),
+    "<<": ("bvshl", "bvshl"),
+    ">>": ("bvlshr", "bvashr"),
 }
+VECTOR_COMPARISONS = {op for sign in ("==", "<", "<=") for op in VECTOR_OPERATORS[sign]}
+#: Operators with two arguments that have another name than their sign.
+_SIGNS = {"xor": "^"} | {op: sign for sign, ops in VECTOR_OPERATORS.items() for op in ops}
 _SHIFTS = ("bvshl", "bvlshr", "bvashr")
 
 

@@ -31,22 +31,21 @@ from nelson.space.language.expressions import (
     whole_number,
 )
 from nelson.space.language.fields import BitField
+from nelson.space.language.text import VECTOR_OPERATORS
 
 #: Widest vector, in bits.
 MAX_VECTOR = 4096
-#: The comparisons of vectors.
-VECTOR_COMPARISONS = frozenset({"bv=", "bvult", "bvule", "bvslt", "bvsle"})
 
 
-def _operator(op: str, signed_op: str = "") -> Callable[[Any, Any], Bits]:
-    """An operator on two vectors of one width. signed_op: of vectors that both are signed."""
+def _operator(sign: str) -> Callable[[Any, Any], Bits]:
+    """An operator on two vectors of one width."""
 
     def apply(self: Bits, other: Any) -> Bits:
         if isinstance(other, Rule):
             return NotImplemented
         a, b = _pair(self, other)
         is_signed = a.is_signed and b.is_signed
-        return Bits(signed_op if is_signed and signed_op else op, (a, b), a.width, is_signed)
+        return Bits(VECTOR_OPERATORS[sign][is_signed], (a, b), a.width, is_signed)
 
     return apply
 
@@ -84,15 +83,15 @@ class Bits(Ordered):
 
     # --- arithmetic, mod 2^w ----------------------------------------------------------------------
 
-    __add__ = _operator("bvadd")
-    __sub__ = _operator("bvsub")
-    __mul__ = _operator("bvmul")
+    __add__ = _operator("+")
+    __sub__ = _operator("-")
+    __mul__ = _operator("*")
     #: The quotient is rounded toward zero, and the remainder has the sign of the dividend.
-    __floordiv__ = _operator("bvudiv", signed_op="bvsdiv")
-    __mod__ = _operator("bvurem", signed_op="bvsrem")
-    __and__ = _operator("bvand")
-    __or__ = _operator("bvor")
-    __xor__ = _operator("bvxor")
+    __floordiv__ = _operator("//")
+    __mod__ = _operator("%")
+    __and__ = _operator("&")
+    __or__ = _operator("|")
+    __xor__ = _operator("^")
 
     def __neg__(self) -> Bits:
         return Bits("bvneg", (self,), self.width, self.is_signed)
@@ -139,13 +138,11 @@ class Bits(Ordered):
 
     def _compared(self, op: str, other: Any) -> Rule:
         a, b = _pair(self, other)
+        if op == "!=":
+            return ~Derived("bv=", (a, b))
         if op in (">", ">="):
-            a, b = b, a
-        kind = "s" if a.is_signed and b.is_signed else "u"
-        if op in ("==", "!="):
-            same = Derived("bv=", (a, b))
-            return same if op == "==" else ~same
-        return Derived(f"bv{kind}{'le' if '=' in op else 'lt'}", (a, b))
+            op, a, b = op.replace(">", "<"), b, a
+        return Derived(VECTOR_OPERATORS[op][a.is_signed and b.is_signed], (a, b))
 
     def isin(self, values: Iterable[Any]) -> Rule:
         """Is the value one of these? A list, a set or a range."""
