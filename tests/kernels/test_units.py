@@ -67,9 +67,9 @@ def model_of(
     f: Formula, moves: Units, theta: np.ndarray, terms: Sequence[Sequence[int]] = TERMS
 ) -> reference_units.Model:
     problem, w = prepare(f), moves.weights(prepare(f), theta[None])
-    coefficients = np.zeros(int(moves.kept.sum()), np.int64)
+    coefficients = np.zeros(int(moves.varying.sum()), np.int64)
     coefficients[moves.term] = w.coefficient
-    kept = [term for term, keep in zip(terms, moves.kept, strict=False) if keep]
+    kept = [term for term, keep in zip(terms, moves.varying, strict=False) if keep]
     return reference_units.Model(
         list(problem.rest), units_of(f, moves), threshold(theta), theta, kept,
         w.theta.astype(np.int64), coefficients, float(w.step[0]),

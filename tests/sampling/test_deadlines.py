@@ -25,7 +25,7 @@ from nelson.exact.circuit.draw import DrawnBlock, Draws
 from nelson.formula import Formula
 from nelson.kernels.core.bits import compact, unpack, words_for
 from nelson.sampling.auto import draw as auto_draw
-from nelson.sampling.collect import kept, valid_blocks
+from nelson.sampling.collect import valid_blocks, valid_lanes
 from tests.problems import random_ksat
 from tests.sampling.auto.decisions import decided, mixed, xor3
 from tests.sampling.auto.decisions import joined as side_by_side
@@ -81,7 +81,7 @@ def finished(blocks: list[Block]) -> list[np.ndarray]:
     for block in blocks:
         block.filled &= block.filled if block.valid is None else block.valid
     rows = range(len(blocks[0].filled))
-    return [np.concatenate([unpack(*kept(block, c)) for block in blocks]) for c in rows]
+    return [np.concatenate([unpack(*valid_lanes(block, c)) for block in blocks]) for c in rows]
 
 
 FORMULAS = {
@@ -214,7 +214,7 @@ def test_a_block_that_was_cut_is_not_copied():
     valid = np.zeros((1, 100), np.uint64)
     valid[0, :7], valid[0, 7] = ~np.uint64(0), 0b111
     same = compact(packed[0], valid[0])
-    rows, held = kept(Block(packed, valid), 0)
+    rows, held = valid_lanes(Block(packed, valid), 0)
     assert held == 7 * 64 + 3 == same[1] and len(rows) == words_for(held)
     assert np.array_equal(rows, same[0]) and rows.base is not None
     assert np.shares_memory(rows, packed)

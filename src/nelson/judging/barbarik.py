@@ -55,7 +55,7 @@ Pair = tuple[np.ndarray, np.ndarray]
 class Tally(NamedTuple):
     """A sampler's draws from the formula of a pair."""
 
-    own: int = 0  # draws of the structure that the sampler had drawn before
+    first: int = 0  # draws of the structure that the sampler had drawn before
     drawn: int = 0
     invalid: int = 0  # draws of neither structure
     unusable: str = ""  # why the draws say nothing about the sampler's law on the formula
@@ -98,7 +98,7 @@ def barbarik(case: Case, design: Design) -> Finding:
             return Finding(None, f"pair {k + 1} of {t}: {tally.unusable}", evidence)
         evidence["tested"] += 1
         evidence["samples"] += tally.drawn
-        share, right_share = tally.own / tally.drawn, float(expit(log_alpha))
+        share, right_share = tally.first / tally.drawn, float(expit(log_alpha))
         seen = (
             f"pair {k + 1}: {share:.4f} of {tally.drawn:,} draws are the sampler's own structure, "
             f"{right_share:.4f} ideal, {plan.threshold:.4f} allowed"
@@ -107,7 +107,7 @@ def barbarik(case: Case, design: Design) -> Finding:
         if z > worst:
             worst, evidence["worst"] = z, seen
         if share > plan.threshold:
-            p = float(binomial_tails(tally.own, tally.drawn, plan.low)[1])
+            p = float(binomial_tails(tally.first, tally.drawn, plan.low)[1])
             return Finding(False, f"{seen}; {probability(p)} if epsilon-close", evidence)
     return _none_rejected(case, t, skipped, evidence)
 
@@ -136,7 +136,7 @@ def _draw_from_pair(
     if theta is not None:
         theta = np.concatenate([theta, np.zeros(joined.new)])
     first_seed = (seed + 1) * 1_000_003 + _CALLS * k
-    own = drawn = 0
+    first = drawn = 0
     now: dict[str, Any] = {}
     for call in range(_CALLS):
         if drawn >= n or case.budget.spent:
@@ -155,13 +155,13 @@ def _draw_from_pair(
         mine, other = (int((x == structure).all(axis=1).sum()) for structure in pair)
         if mine + other < len(x):
             return Tally(invalid=len(x) - mine - other)
-        own, drawn = own + mine, drawn + len(x)
+        first, drawn = first + mine, drawn + len(x)
         if not len(x):
             break
     if drawn < n:
         few = f"{drawn:,} of {n:,} samples of the conditioned formula in time"
         return Tally(unusable=f"{case.source.name} gave {few}")
-    return Tally(own, drawn, unusable=_another_sampler(case.source.name, before, now))
+    return Tally(first, drawn, unusable=_another_sampler(case.source.name, before, now))
 
 
 def reference_samples(

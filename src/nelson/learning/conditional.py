@@ -49,8 +49,8 @@ class Conditional(Learner):
         assert settings.m is not None and settings.batch is not None  # `Network` needs both
         self.m, self.batch = settings.m, min(settings.batch, len(self.data))
         self.contexts = torch.as_tensor(contexts)
-        if examples.kept is not None:
-            self.contexts = self.contexts[torch.as_tensor(examples.kept)]
+        if examples.rows is not None:
+            self.contexts = self.contexts[torch.as_tensor(examples.rows)]
         if len(self.contexts) != examples.count:
             raise FormulaError(
                 f"{len(self.contexts)} contexts for {examples.count} examples",

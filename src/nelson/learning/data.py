@@ -33,7 +33,7 @@ class Examples:
     names: tuple[str, ...] | None = None
     source: str | None = None
     dropped: int = 0
-    kept: np.ndarray | None = None  # rows of the source that are examples; None: all
+    rows: np.ndarray | None = None  # rows of the source that are examples; None: all
 
     def mean(self) -> np.ndarray:
         """E_data[x] by popcount, (n,)."""
@@ -71,7 +71,7 @@ class Examples:
             return self, self
         parts = (x[~held], x[held])
         first_part, second_part = (
-            replace(self, packed=pack(x), count=len(x), kept=None) for x in parts
+            replace(self, packed=pack(x), count=len(x), rows=None) for x in parts
         )
         return first_part, second_part
 

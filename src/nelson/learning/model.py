@@ -130,8 +130,8 @@ class Model:
             atomic.write(folder / _NET, pack_tensors(weights))
         atomic.write(folder / "formula.cnf", str(self.formula.to_dimacs()).encode())
         atomic.write(folder / "README.md", _readme(self, meta).encode())
-        for name, kept in ((_THETA, self.theta), (_NET, self.net)):
-            if kept is None:  # of the model that was here before
+        for name, content in ((_THETA, self.theta), (_NET, self.net)):
+            if content is None:  # of the model that was here before
                 (folder / name).unlink(missing_ok=True)
         for name, content in (more or {}).items():
             atomic.write(folder / name, content)

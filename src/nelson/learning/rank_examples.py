@@ -75,24 +75,24 @@ def load_share(
     x = variable_columns(formula, table)
     valid = valid_rows(formula, x)
     bad = np.flatnonzero(~valid)
-    told: list[Any] = group.gather([len(bad), broken(formula, x, bad, first), len(x) - len(bad)])
-    dropped = sum(count for count, _, _ in told)
+    reports: list[Any] = group.gather([len(bad), broken(formula, x, bad, first), len(x) - len(bad)])
+    dropped = sum(count for count, _, _ in reports)
     if dropped and not drop_invalid:
-        shown = [text for _, texts, _ in told for text in texts]
+        shown = [text for _, texts, _ in reports for text in texts]
         raise FormulaError(complaint(dropped, total, shown, "--drop-invalid"), source=path)
-    kept = [count for _, _, count in told]
-    if not sum(kept):
+    counts = [count for _, _, count in reports]
+    if not sum(counts):
         what = f"all {total} rows are invalid" if total else "no rows"
         raise FormulaError(what, expected="at least one example", source=path)
     return Share(
         pack(x[valid] if len(bad) else x),
-        sum(kept),
+        sum(counts),
         table.names,
         path,
         dropped,
         group=group,
-        first=sum(kept[: group.rank]),
-        held=kept[group.rank],
+        first=sum(counts[: group.rank]),
+        held=counts[group.rank],
         digest=digest,
     )
 

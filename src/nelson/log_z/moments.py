@@ -149,7 +149,7 @@ def log_z_rows(
         return [LogPartition(float(v), 0.0, name, source.why, each, True, {}) for v in values]
     left = len({row.tobytes() for row in theta})
 
-    def one(row: np.ndarray) -> LogPartition:
+    def log_z_of_row(row: np.ndarray) -> LogPartition:
         nonlocal left
         more = {}
         if not budget.counted:
@@ -158,4 +158,4 @@ def log_z_rows(
         given = condition(formula, row)
         return log_z(given, finite(row), method=method, **(options | more))
 
-    return once_per_row(theta, one)
+    return once_per_row(theta, log_z_of_row)

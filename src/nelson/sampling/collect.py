@@ -47,7 +47,7 @@ def collect(drawing: Drawing, started: float) -> Samples:
             if block.interrupted:
                 raise KeyboardInterrupt
             for k in range(len(request.contexts)):
-                pieces[k].append(kept(block, k))
+                pieces[k].append(valid_lanes(block, k))
         if request.count and not any(held for piece in pieces for _, held in piece):
             prove_or_explain(drawing, problem, request, blocks[-1])
         for k, context in enumerate(request.contexts):
@@ -90,7 +90,7 @@ def samples_of(drawing: Drawing, packed: list[np.ndarray], count: int) -> Sample
     return Samples(array, count, drawing.variables, "heuristic")  # until `result` knows better
 
 
-def kept(block: Block, context: int) -> tuple[np.ndarray, int]:
+def valid_lanes(block: Block, context: int) -> tuple[np.ndarray, int]:
     """The valid samples of one context, and their number."""
     packed, valid = block.packed[context], block.filled[context]
     held, first = lanes_set(valid)
@@ -121,7 +121,7 @@ def in_blocks(drawing: Drawing, block_size: int) -> Iterator[Samples]:
         if not total and (other := drawing.after_trial(problem, request, block)):
             yield from in_blocks(other, block_size)
             return
-        pieces = [concatenate([left[k], kept(block, k)], columns) for k in contexts]
+        pieces = [concatenate([left[k], valid_lanes(block, k)], columns) for k in contexts]
         shortest = min(held for _, held in pieces)
         for k in contexts:
             packed, held = pieces[k]

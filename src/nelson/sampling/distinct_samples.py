@@ -40,11 +40,11 @@ from nelson.exact.law import Law, law
 from nelson.kernels.core import rng
 from nelson.kernels.core.bits import pack, unpack, words_for
 from nelson.sampling.collect import (
-    kept,
     samples_of,
     until_interrupted,
     until_late,
     valid_blocks,
+    valid_lanes,
 )
 from nelson.sampling.drawing import Drawing, prove_or_explain, result
 from nelson.sampling.samples import Samples
@@ -131,7 +131,7 @@ class _DistinctRows:
         wanted = self.drawing.n
         every = valid_blocks(self.drawing.sampler, self.problem, self.request, self.drawing.check)
         for block in until_interrupted(until_late(every, self.budget), self.request):
-            packed, held = kept(block, 0)
+            packed, held = valid_lanes(block, 0)
             fresh = self._add(keys_of_packed(packed, held))
             self.draws += held
             if wanted is not None and len(self.keys) >= wanted:

@@ -420,15 +420,15 @@ class Plan:
         is exact: others may get better by what was compiled or found since.
         """
         options = self.options
-        own = options.reuse or options.verdict is not None or options.device is not None
-        if own or not budget.counted or self._rows.nbytes > _SMALL_THETA:
+        is_private = options.reuse or options.verdict is not None or options.device is not None
+        if is_private or not budget.counted or self._rows.nbytes > _SMALL_THETA:
             return self._arranged(budget, n)
-        key, kept = self._key, self._arrangements
-        if (known := kept.get(key)) is not None:
+        key, arrangements = self._key, self._arrangements
+        if (known := arrangements.get(key)) is not None:
             return known, budget
         arranged, budget = self._arranged(budget, n)
         if arranged.chosen.choice.guarantee == "exact":
-            kept.put(key, arranged)
+            arrangements.put(key, arranged)
         return arranged, budget
 
     def _arranged(

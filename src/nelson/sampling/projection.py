@@ -59,15 +59,21 @@ def source_of(
         return _hashed(formula, evidence, variables, options, "asked for")
     share = budget.share(0.5)  # the rest is for drawing
     projections = {given: projected(formula, variables, given, share) for given in evidence}
-    formulas = {given: one.formula for given, one in projections.items() if one.formula is not None}
-    one = next((one for one in projections.values() if one.formula is None), None)
-    if one is not None:
-        _require_hashing(theta, options, one.why)
-        return _hashed(formula, evidence, variables, options, one.why)
-    one = next((one for one in projections.values() if one.in_circuit), projections[evidence[0]])
-    info = {"project_law": "solutions", "projection": one.route, "projection_why": one.why}
+    formulas: dict[tuple[int, ...], Formula] = {}
+    for given, projection in projections.items():
+        if projection.formula is None:
+            _require_hashing(theta, options, projection.why)
+            return _hashed(formula, evidence, variables, options, projection.why)
+        formulas[given] = projection.formula
+    in_circuit = (projection for projection in projections.values() if projection.in_circuit)
+    projection = next(in_circuit, projections[evidence[0]])
+    info = {
+        "project_law": "solutions",
+        "projection": projection.route,
+        "projection_why": projection.why,
+    }
     options = replace(options, determined=True)
-    if not one.in_circuit:
+    if not projection.in_circuit:
         return DrawnFormulas(formulas, options, info=info)
     able = options.method == "auto" or get(options.method).from_circuit
     if not able or options.sweeps:
@@ -77,7 +83,7 @@ def source_of(
             expected=f'method "auto" or {circuit.SAMPLER.name!r}, or {_ADVICE}',
         )
     return DrawnFormulas(
-        formulas, replace(options, method=circuit.SAMPLER.name), one.why, info=info
+        formulas, replace(options, method=circuit.SAMPLER.name), projection.why, info=info
     )
 
 

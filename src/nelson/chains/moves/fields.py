@@ -49,8 +49,8 @@ class Units(InPlaceMoves):
     n: int
     program: kernel.UnitProgram
     groups: int  # units of two literals or more
-    kept: np.ndarray  # (terms,) bool: terms that are not always 0
-    term: np.ndarray  # (inputs,) int64: the kept term of each input of the program
+    varying: np.ndarray  # (terms,) bool: terms that are not always 0
+    term: np.ndarray  # (inputs,) int64: the varying term of each input of the program
     local: np.ndarray  # (n,) bool: variables whose unit has terms
     coefficients: np.ndarray | None = None  # (terms,) or (contexts, terms)
 
@@ -61,7 +61,7 @@ class Units(InPlaceMoves):
 
     def weighted(self, coefficients: Any) -> Units:
         """The same moves with these coefficients of the terms, (terms,) or (contexts, terms)."""
-        checked = checked_coefficients(coefficients, len(self.kept))
+        checked = checked_coefficients(coefficients, len(self.varying))
         return replace(self, coefficients=checked)
 
     @property
@@ -95,7 +95,7 @@ class Units(InPlaceMoves):
 
     def rounding(self, theta: np.ndarray) -> np.ndarray:
         """(contexts,): nats by which rounding may change the weight of a state."""
-        return self._steps(theta) / 2 * (int(self.local.sum()) + int(self.kept.sum()))
+        return self._steps(theta) / 2 * (int(self.local.sum()) + int(self.varying.sum()))
 
     def _steps(self, theta: np.ndarray) -> np.ndarray:
         """(contexts,): the step of which theta and coefficients become multiples."""
@@ -110,10 +110,10 @@ class Units(InPlaceMoves):
         return 2.0 ** np.maximum(bits, -_FINEST)
 
     def _rows(self, contexts: int) -> np.ndarray:
-        """The coefficients of the kept terms, (contexts, terms)."""
+        """The coefficients of the varying terms, (contexts, terms)."""
         if self.coefficients is None:
-            return np.zeros((contexts, int(self.kept.sum())))
-        rows = np.atleast_2d(self.coefficients)[:, self.kept]
+            return np.zeros((contexts, int(self.varying.sum())))
+        rows = np.atleast_2d(self.coefficients)[:, self.varying]
         return np.broadcast_to(rows, (contexts, rows.shape[1]))
 
     def weights(self, problem: Problem, theta: np.ndarray) -> kernel.UnitWeights:

@@ -226,14 +226,14 @@ def _verdict_on(
             return StepVerdict(1, "exact", why)
         return StepVerdict(1, "heuristic", LOST)
 
-    def one(row: np.ndarray) -> StepVerdict:
+    def verdict_of_row(row: np.ndarray) -> StepVerdict:
         asked = pilot_request(row[None], policy.chains.lanes, budget.share(portion))
         chains = start(replace(asked, moves=moves), row)
         if isinstance(moves, Joint) and moves.loses(part.problem, asked, chains.words):
             return StepVerdict(1, "heuristic", LOST)
         return diagnose_chains(chains, limits=policy.diagnosis)
 
-    verdict = for_rows(part.theta, one)
+    verdict = for_rows(part.theta, verdict_of_row)
     work = verdict.sweeps * moves.work
     if work > (most := policy.chains.work):
         too_costly = f"; but a sample would cost {work:.2g} steps, more than {most:.2g}"
@@ -268,7 +268,7 @@ def from_solver(part: FormulaPart, budget: Budget, policy: Policy) -> StepVerdic
     rows = part.theta + 0.0  # as in `for_rows`: -0.0 and 0.0 are the same theta
     known = {rows[k].tobytes(): mine for k, mine in zip(chosen, states, strict=True)}
 
-    def one(row: np.ndarray) -> StepVerdict:
+    def verdict_of_row(row: np.ndarray) -> StepVerdict:
         if policy.auto.skips("single"):
             return StepVerdict(0, "heuristic", "left out")
         jumps = isinstance(_hubs(part, policy.moves), Hubs)
@@ -280,7 +280,7 @@ def from_solver(part: FormulaPart, budget: Budget, policy: Policy) -> StepVerdic
     def given(asked: Request, row: np.ndarray) -> Chains:
         return Chains.given(part.problem, asked, [known[(row + 0.0).tobytes()]])
 
-    verdict = for_rows(part.theta, one)
+    verdict = for_rows(part.theta, verdict_of_row)
     verdict = _moved(part, budget, policy, verdict, given) or verdict
     if len(part.problem.program.order) < part.formula.n_total:
         # Sweeps skip extremal components. That is right after resampling, but not after a solver.
