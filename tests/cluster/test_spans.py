@@ -67,7 +67,7 @@ def test_spans_are_the_samples_of_one_call(method, formula, options):
 @pytest.mark.slow
 def test_starts_of_chains_are_found_once(monkeypatch):
     """`auto` on a formula that it gives to a solver: workers look for no starts of their own."""
-    from nelson.sampling.auto import starts
+    from nelson.sampling.auto.steps import solver as starts
 
     find, calls = starts.find, []
     policy = Policy().without("enumerate", "circuit", "cftp", "rejection", "resampling")

@@ -26,7 +26,7 @@ from nelson.exact.listing import structures
 from nelson.exact.preprocess import pipeline, preprocess
 from nelson.formula.random_ksat import random_ksat
 from nelson.policy import DEFAULT, CircuitPolicy, Policy
-from nelson.sampling.auto import starts
+from nelson.sampling.auto.steps import solver as starts
 from nelson.sampling.methods.scripts import cmsgen as script
 from tests.structured.features import feature_model
 from tests.structured.graphs import random_colouring

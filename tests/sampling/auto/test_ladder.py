@@ -18,13 +18,15 @@ from nelson.formula import Formula
 from nelson.kernels.core.bits import unpack
 from nelson.policy import ChainPolicy, CircuitPolicy, Policy, RejectionPolicy
 from nelson.sampling import plan
-from nelson.sampling.auto import chains, compiler, ladder, starts
+from nelson.sampling.auto import compiler, ladder
 from nelson.sampling.auto.compiler import BackgroundCompiler
 from nelson.sampling.auto.decision import FormulaPart
 from nelson.sampling.auto.search import Form
 from nelson.sampling.auto.steps import circuit
+from nelson.sampling.auto.steps import solver as starts
 from nelson.sampling.auto.steps.circuit import Compilation
 from nelson.sampling.auto.steps.coupling import Coupling
+from nelson.sampling.auto.steps.resampling import Resampling
 from nelson.sampling.auto.steps.solver import SolverChains
 from tests.problems import (
     chi_square,
@@ -322,6 +324,6 @@ def test_a_pilot_run_that_takes_too_long_is_not_begun():
     policy = Policy(chains=ChainPolicy(large=0, huge=0, pilot_trials=1e9))
     f = random_ksat(400, 500, 5, seed=1)
     part = FormulaPart(np.arange(f.n_total), weights(f)[None], f)
-    timed = chains.by_resampling(part, Budget(time.monotonic() + 30.0), policy)
+    timed = Resampling().applies(part, Budget(time.monotonic() + 30.0), policy)
     assert timed.guarantee == "heuristic" and "a pilot run would take about" in timed.why
-    assert chains.by_resampling(part, Budget(), policy).guarantee == "diagnosed"  # no clock
+    assert Resampling().applies(part, Budget(), policy).guarantee == "diagnosed"  # no clock

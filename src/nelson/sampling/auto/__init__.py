@@ -9,7 +9,6 @@ decision.py        what was decided: groups, and the choice in short
 decision_cache.py  decisions that serve later calls with the same formula
 compiler.py        a knowledge compiler in the background
 chains.py          chains in the valid space, and the verdict of `nelson.chains.diagnosis` on them
-starts.py          valid states from a CDCL solver
 draw.py            one draw of each group, put together and rebuilt
 """
 

@@ -1,8 +1,9 @@
-"""Steps 5 and 6 of the ladder: chains in the valid space, and the verdict on them."""
+"""Chains in the valid space that the steps `resampling` and `solver` share: which moves, and the
+verdict on them.
+"""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -13,7 +14,6 @@ from nelson.budget import Budget
 from nelson.chains.chain import Chains
 from nelson.chains.diagnosis.diagnose import (
     SEED,
-    diagnose,
     diagnose_chains,
     for_rows,
     pilot_request,
@@ -31,8 +31,7 @@ from nelson.formula.memo import Recent, Slot
 from nelson.io.progress import phase
 from nelson.kernels.core.bits import compact
 from nelson.policy import MovesPolicy, Policy
-from nelson.sampling.auto import starts
-from nelson.sampling.auto.decision import SAFETY, FormulaPart
+from nelson.sampling.auto.decision import FormulaPart
 
 #: Chains for a request and a theta (n,).
 Start = Callable[[Request, np.ndarray], Chains]
@@ -42,63 +41,21 @@ _LATEST: Slot[Recent[tuple[int, ...], tuple[str, StepVerdict]]] = Slot("latest v
 _HUBS: Slot[Recent[Any, Hubs | str]] = Slot("hubs")
 
 
-def by_resampling(part: FormulaPart, budget: Budget, policy: Policy) -> StepVerdict | None:
-    """Step 5; None if resampling does not converge: the reason is in `part.passed`."""
-    if policy.auto.reuse and (latest := _latest(part)) is not None:
-        part.passed["resampling"] = "it did not converge when it was last tried"
-        return replace(latest[1], rows=()) if latest[0] == "resampling" else None
-    size, began, rules = len(part.formula.literals), time.monotonic(), policy.chains
-    large = size > rules.large
-    if large and not _converges(part, budget):
-        part.passed["resampling"] = "it did not converge in a trial of 64 samples"
-        return None
-    if size > rules.huge and budget.deadline is not None:
-        now = time.monotonic()
-        wanted = rules.pilot_trials * (now - began)
-        left = rules.pilot_share * (budget.deadline - now)
-        if wanted > left:
-            why = f"a pilot run would take about {wanted:.2g} s: more than "
-            why += f"{rules.pilot_share:.0%} of the time left"
-            return StepVerdict(3, "heuristic", f"3 sweeps over valid structures follow ({why})")
-    verdict = diagnose(part.problem, part.theta, budget, policy.diagnosis)
-    if not verdict.converged and not (large and not verdict.complete):
-        part.passed["resampling"] = verdict.why
-        return None
-    moved = _moved(
-        part,
-        budget,
-        policy,
-        verdict,
-        lambda asked, row: Chains.resampled(part.problem, asked, row[None]),
-    )
-    if moved is not None:
-        why = f"not extremal: {moved.sweeps} {_name(moved)} follow ({moved.why})"
-        return _keep(part, "resampling", replace(moved, why=why))
-    swept = len(part.problem.program.order)
-    begin = f"not extremal: {verdict.sweeps} sweeps over valid structures and {swept} variables"
-    return _keep(part, "resampling", replace(verdict, why=f"{begin} follow ({verdict.why})"))
-
-
-def _latest(part: FormulaPart) -> tuple[str, StepVerdict] | None:
+def latest_verdict(part: FormulaPart) -> tuple[str, StepVerdict] | None:
+    """The last step that took this part, and its verdict, if that may serve another theta."""
     latest = part.formula.memo.recent(_LATEST, 4).get(part.evidence)
     if latest is not None and not latest[1].moves.held and not _holds_tables(part, latest[1].moves):
         return None  # exact for another theta, but not for this one
     return latest
 
 
-def _keep(part: FormulaPart, step: str, verdict: StepVerdict) -> StepVerdict:
+def keep_verdict(part: FormulaPart, step: str, verdict: StepVerdict) -> StepVerdict:
+    """Let `latest_verdict` find this one."""
     part.formula.memo.recent(_LATEST, 4).put(part.evidence, (step, verdict))
     return verdict
 
 
-def _converges(part: FormulaPart, budget: Budget) -> bool:
-    """Does resampling converge in a trial of one word of samples?"""
-    rows = part.theta[pilots(part.theta)]
-    request = pilot_request(rows, 64, budget.share(0.2))
-    return 2 * Chains.resampled(part.problem, request, rows).lanes() >= 64 * len(rows)
-
-
-def _moved(
+def better_moves(
     part: FormulaPart, budget: Budget, policy: Policy, single: StepVerdict, start: Start
 ) -> StepVerdict | None:
     """The verdict on chains of jumps, of fields, or of joint moves, if they are diagnosed and
@@ -126,7 +83,7 @@ def _moved(
     return None
 
 
-def _name(verdict: StepVerdict) -> str:
+def name_of_moves(verdict: StepVerdict) -> str:
     return {"fields": "sweeps of fields", "joint": "joint moves", "jumps": "jumps"}.get(
         str(verdict.more.get("moves")), "sweeps"
     )
@@ -151,7 +108,7 @@ def _joint(part: FormulaPart, policy: Policy) -> Moves | str:
 
 def _jumps(part: FormulaPart, budget: Budget, policy: Policy, start: Start) -> Moves | str:
     """Jumps learned from the chains that `start` gives, or why they are not tried."""
-    why, hubs = no_joint_moves(part, policy), _hubs(part, policy.moves)
+    why, hubs = no_joint_moves(part, policy), hubs_of(part, policy.moves)
     if why or isinstance(hubs, str):
         return why or str(hubs)
     if not len(hubs.variable):  # a joint move draws exactly
@@ -167,7 +124,7 @@ def _jumps(part: FormulaPart, budget: Budget, policy: Policy, start: Start) -> M
         return learned(hubs, asked, words[None, : count // 64], policy.moves)
 
 
-def _hubs(part: FormulaPart, limits: MovesPolicy) -> Hubs | str:
+def hubs_of(part: FormulaPart, limits: MovesPolicy) -> Hubs | str:
     """The hubs of a part, or why it has no jumps. Kept with the formula."""
     known = part.formula.memo.recent(_HUBS, 4)
     return known.once((part.evidence, limits), lambda: Hubs.of(part.problem, limits))
@@ -179,7 +136,7 @@ def no_joint_moves(part: FormulaPart, policy: Policy) -> str:
         return "left out"
     if why := _many_contexts(part, policy):
         return why
-    if isinstance(_hubs(part, policy.moves), Hubs):
+    if isinstance(hubs_of(part, policy.moves), Hubs):
         return ""
     moves = _not_too_wide(part, policy)
     return moves if isinstance(moves, str) else ""
@@ -239,53 +196,3 @@ def _verdict_on(
         too_costly = f"; but a sample would cost {work:.2g} steps, more than {most:.2g}"
         return replace(verdict, guarantee="heuristic", why=verdict.why + too_costly, rows=())
     return verdict
-
-
-def from_solver(part: FormulaPart, budget: Budget, policy: Policy) -> StepVerdict:
-    """Step 6. Raises Unsatisfiable if the solver proved that."""
-    if policy.auto.reuse and (latest := _latest(part)) is not None and latest[0] == "solver":
-        return replace(latest[1], rows=())
-    search, rules = budget.share(0.4), policy.chains
-    states: list[np.ndarray] = []
-    solver = ""
-    chosen = pilots(part.theta)
-    for k, row in enumerate(part.theta[chosen]):
-        mine, solver, cut = starts.find(
-            part.problem,
-            row,
-            rules.starts,
-            SEED + k,
-            search.share(1 / (len(chosen) - k)),
-            rules.conflicts // len(chosen),
-        )
-        if cut:
-            part.passed[SAFETY] = cut
-        if not len(mine):
-            return StepVerdict(0, "heuristic", "no solver found a solution within its limits")
-        states.append(mine)
-    most = (1 << 26) // part.formula.n_total  # 64 million variables of all chains together
-    lanes = int(np.clip(most // 64 * 64, 128, rules.lanes))
-    rows = part.theta + 0.0  # as in `for_rows`: -0.0 and 0.0 are the same theta
-    known = {rows[k].tobytes(): mine for k, mine in zip(chosen, states, strict=True)}
-
-    def verdict_of_row(row: np.ndarray) -> StepVerdict:
-        if policy.auto.skips("single"):
-            return StepVerdict(0, "heuristic", "left out")
-        jumps = isinstance(_hubs(part, policy.moves), Hubs)
-        diagnosis = budget.share(rules.short_share if jumps else rules.share)
-        request = pilot_request(row[None], lanes, diagnosis)
-        chains = Chains.given(part.problem, request, [known[row.tobytes()]])
-        return diagnose_chains(chains, limits=policy.diagnosis)
-
-    def given(asked: Request, row: np.ndarray) -> Chains:
-        return Chains.given(part.problem, asked, [known[(row + 0.0).tobytes()]])
-
-    verdict = for_rows(part.theta, verdict_of_row)
-    verdict = _moved(part, budget, policy, verdict, given) or verdict
-    if len(part.problem.program.order) < part.formula.n_total:
-        # Sweeps skip extremal components. That is right after resampling, but not after a solver.
-        why = f"{verdict.why}; some variables keep the value that the solver gave them"
-        verdict = replace(verdict, guarantee="heuristic", why=why, rows=())
-    why = f"{verdict.sweeps} {_name(verdict)} from solutions of {solver} ({verdict.why})"
-    more = verdict.more | {"starts": min(len(mine) for mine in states)}
-    return _keep(part, "solver", replace(verdict, why=why, more=more, starts=states))
