@@ -30,7 +30,7 @@ from nelson.exact.routes import Reason
 from nelson.exact.rows_by_inputs import rows_by_inputs
 from nelson.kernels.core.bits import pack, unpack
 from nelson.log_z.parts import merge, reduce
-from nelson.log_z.sums import Lost, Sums
+from nelson.log_z.sums import LostEntries, Sums
 from nelson.policy import DEFAULT
 from tests.problems import chi_square, random_ksat
 
@@ -133,7 +133,7 @@ def by_sums(f: Formula, theta: np.ndarray) -> float | None:
     assert sums is not None
     try:
         return sums.total(Budget(threads=1)) + reduced.constant
-    except Lost:
+    except LostEntries:
         return DECLINED
 
 

@@ -43,7 +43,7 @@ _LATER_WINDOWS: Windows = ((20, 0.02), (50, 0.02))
 _SMOOTHINGS = (0, 1, 3)
 
 
-class Clauses(NamedTuple):
+class FlatClauses(NamedTuple):
     """Flat clauses over variables 0..n-1, each in some clause."""
 
     n: int
@@ -68,9 +68,9 @@ class Order:
         return f"about 2^{self.work:.0f} states, 2^{self.width:.0f} at the widest level"
 
 
-def clauses_over(literals: np.ndarray, offsets: np.ndarray) -> Clauses:
+def clauses_over(literals: np.ndarray, offsets: np.ndarray) -> FlatClauses:
     variable = np.abs(literals).astype(np.int64) - 1
-    return Clauses(int(variable.max()) + 1, variable, owners(offsets), offsets)
+    return FlatClauses(int(variable.max()) + 1, variable, owners(offsets), offsets)
 
 
 def given_order(literals: np.ndarray, offsets: np.ndarray) -> Order:
@@ -125,7 +125,7 @@ def _searched(literals: np.ndarray, offsets: np.ndarray, budget: Budget) -> Orde
     return orders[0]
 
 
-def smoothed(clauses: Clauses, order: np.ndarray, rounds: int) -> np.ndarray:
+def smoothed(clauses: FlatClauses, order: np.ndarray, rounds: int) -> np.ndarray:
     """Every variable moves to the mean of the centres of its clauses, some times."""
     lengths = np.diff(clauses.offsets)
     degree = np.bincount(clauses.variable, minlength=clauses.n)
@@ -136,13 +136,13 @@ def smoothed(clauses: Clauses, order: np.ndarray, rounds: int) -> np.ndarray:
     return np.argsort(wish, kind="stable")
 
 
-def estimated(clauses: Clauses, order: np.ndarray) -> Order:
+def estimated(clauses: FlatClauses, order: np.ndarray) -> Order:
     levels = _levels(clauses, _inverse(order))
     highest = float(levels.max())
     return Order(order, highest, highest + float(np.log2(np.exp2(levels - highest).sum())))
 
 
-def _levels(clauses: Clauses, place: np.ndarray) -> np.ndarray:
+def _levels(clauses: FlatClauses, place: np.ndarray) -> np.ndarray:
     """Log2 of the estimated number of states after each decision."""
     n, starts = clauses.n, clauses.offsets[:-1]
     at = place[clauses.variable]
@@ -168,7 +168,7 @@ def _levels(clauses: Clauses, place: np.ndarray) -> np.ndarray:
     return np.maximum(np.cumsum(change)[:n], 0.0)
 
 
-def pulled(clauses: Clauses, order: np.ndarray, budget: Budget) -> Order:
+def pulled(clauses: FlatClauses, order: np.ndarray, budget: Budget) -> Order:
     """FORCE, from an order on; the best order on the way."""
     # Rounds of FORCE; it stops earlier if nothing improves.
     rounds = 60
@@ -188,7 +188,7 @@ def pulled(clauses: Clauses, order: np.ndarray, budget: Budget) -> Order:
     return best
 
 
-def _starts(clauses: Clauses, budget: Budget) -> list[np.ndarray]:
+def _starts(clauses: FlatClauses, budget: Budget) -> list[np.ndarray]:
     # A deadline leaves out the two orders by eigenvectors if these may take longer: about so many
     # seconds for each variable, and nothing ends them.
     seconds = 5e-5
@@ -213,7 +213,7 @@ def _starts(clauses: Clauses, budget: Budget) -> list[np.ndarray]:
     return out + [np.argsort(vectors[:, k], kind="stable") for k in (1, 2)]
 
 
-def _graph(clauses: Clauses) -> Any:
+def _graph(clauses: FlatClauses) -> Any:
     """Sparse matrix; entry (u, v): how many clauses hold both variables."""
     from scipy.sparse import csr_matrix
 
@@ -232,7 +232,7 @@ def _inverse(order: np.ndarray) -> np.ndarray:
 class _Tables:
     """The clauses as Python lists, for the refinement, which goes variable by variable."""
 
-    def __init__(self, clauses: Clauses) -> None:
+    def __init__(self, clauses: FlatClauses) -> None:
         self.n = clauses.n
         flat = clauses.variable.tolist()
         self.members = [flat[a:b] for a, b in itertools.pairwise(clauses.offsets.tolist())]

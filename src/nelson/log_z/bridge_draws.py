@@ -37,7 +37,7 @@ from nelson.log_z.hub_law import HubLaw
 from nelson.log_z.method import SIGMAS, LogProbability, independent_seed
 from nelson.log_z.parts import WeightedClauses
 from nelson.log_z.result import Z95
-from nelson.log_z.sums import Lost, Sums
+from nelson.log_z.sums import LostEntries, Sums
 from nelson.policy import DEFAULT, LogZPolicy, Policy
 from nelson.sampling import auto
 from nelson.sampling.auto import Decision
@@ -219,7 +219,7 @@ class BridgeDraws:
                 if self.source.lag:
                     early = self._samples(max(64, size // 8), early=True)
                     self.early = np.append(self.early, self._ratios(self.sums.values(early)))
-            except Lost:
+            except LostEntries:
                 raise  # what is left would be another law
             except BudgetExceeded:
                 return False

@@ -40,7 +40,7 @@ _WIDTHS = (18, 16, 14, 12, 10, 8, 5)
 _LANES = 1024
 
 
-class Lost(BudgetExceeded):
+class LostEntries(BudgetExceeded):
     """Doubles cannot hold an entry of a table that may count: there is no sum."""
 
 
@@ -156,7 +156,7 @@ class Sums:
     def log_w(self, values: np.ndarray, budget: Budget) -> np.ndarray:
         """(lanes,): log W of values of the held units (lanes, held); -inf if no state has them.
 
-        Raises BudgetExceeded if the time was up, Lost if doubles cannot hold the tables.
+        Raises BudgetExceeded if the time was up, LostEntries if doubles cannot hold the tables.
         """
         weights, constant = self._log_weights
         out = np.full(len(values), constant)
@@ -171,7 +171,7 @@ class Sums:
 
     def total(self, budget: Budget) -> float:
         """log of the sum of W over all h. Raises Unsatisfiable if it is 0: nothing is lost then, or
-        Lost would be raised.
+        LostEntries would be raised.
         """
         n_states = int(np.prod(self.sizes))
         size, total = _LANES * budget.threads, -math.inf
@@ -196,7 +196,7 @@ class Sums:
         if runner.stopped:
             raise BudgetExceeded("the time was up in sums over tables")
         if np.isnan(log2[: len(values)]).any():
-            raise Lost(LOST)
+            raise LostEntries(LOST)
         return log2[: len(values)] * math.log(2)
 
 
@@ -241,7 +241,7 @@ def by_tables(parts: list[WeightedClauses], task: LogZTask) -> MethodOutcome:
                 solved.append(LogProbability(sums.total(budget), exact=True))
                 continue
             reason = f"a component of {part.n} variables is too wide"
-        except Lost as error:
+        except LostEntries as error:
             reason = str(error)
         except BudgetExceeded as error:
             return MethodOutcome(solved, left + parts[k:], str(error))

@@ -99,7 +99,7 @@ class Jumps(InPlaceMoves):
         return False
 
 
-class Level:
+class HubProposals:
     """Proposals of the hubs of one law, for chains with given random numbers."""
 
     def __init__(
@@ -176,8 +176,8 @@ class JumpWalk:
         """Make moves of this kind from now on."""
         self.jumps, region = jumps, jumps.region
         how = self.request, self.words.shape[:2], self.first_word
-        self.level = Level(jumps.law, *how)
-        self.inner = None if region is None else Level(region.law, *how)
+        self.level = HubProposals(jumps.law, *how)
+        self.inner = None if region is None else HubProposals(region.law, *how)
 
     def move(self, number: int) -> None:
         """Make one move, unless the time is up."""

@@ -18,7 +18,7 @@ from nelson.sampling.auto.steps.extremal import EXTREMAL, Extremal
 from nelson.sampling.auto.steps.step import Step
 
 
-class Taken(NamedTuple):
+class TakenPart(NamedTuple):
     """A part, the step that draws it, and its guarantee."""
 
     step: Step
@@ -26,16 +26,16 @@ class Taken(NamedTuple):
     verdict: StepVerdict
 
 
-def decision_of(whole: FormulaPart, taken: Sequence[Taken], reduced: Preprocessed) -> Decision:
+def decision_of(whole: FormulaPart, taken: Sequence[TakenPart], reduced: Preprocessed) -> Decision:
     """The decision for a formula all parts of which are taken. whole: the formula as given."""
     _require_every_part(taken, reduced)
     if (step := _one_step(whole, taken, reduced)) is not None:
-        fixed = Taken(step, whole, replace(EXTREMAL, why="no clause is left"))
+        fixed = TakenPart(step, whole, replace(EXTREMAL, why="no clause is left"))
         return Decision([group_of(step, whole, taken or [fixed])], None, reduced.steps)
     owner = whole.formula
     if len(reduced.free):
         free = replace(EXTREMAL, why="in no clause")
-        taken = [*taken, Taken(Extremal(), _free(owner, reduced), free)]
+        taken = [*taken, TakenPart(Extremal(), _free(owner, reduced), free)]
     groups = []
     for members in _bundles(taken):
         part = joined(owner, [member.part for member in members])
@@ -43,7 +43,7 @@ def decision_of(whole: FormulaPart, taken: Sequence[Taken], reduced: Preprocesse
     return Decision(groups, reduced, reduced.steps)
 
 
-def _require_every_part(taken: Sequence[Taken], reduced: Preprocessed) -> None:
+def _require_every_part(taken: Sequence[TakenPart], reduced: Preprocessed) -> None:
     """Every component must be drawn by exactly one step: else its variables would have no value."""
     nothing = np.zeros(0, np.int64)
     drawn = np.concatenate([nothing, *(member.part.variables for member in taken)])
@@ -56,7 +56,7 @@ def _require_every_part(taken: Sequence[Taken], reduced: Preprocessed) -> None:
         )
 
 
-def _one_step(whole: FormulaPart, taken: Sequence[Taken], reduced: Preprocessed) -> Step | None:
+def _one_step(whole: FormulaPart, taken: Sequence[TakenPart], reduced: Preprocessed) -> Step | None:
     """The step that draws the formula as given, if there is one for all of it."""
     if not taken:
         return None if reduced.changed else Extremal()
@@ -68,12 +68,12 @@ def _one_step(whole: FormulaPart, taken: Sequence[Taken], reduced: Preprocessed)
     return None if step.sampler.from_circuit and whole.evidence else step
 
 
-def _bundles(taken: Sequence[Taken]) -> list[list[Taken]]:
+def _bundles(taken: Sequence[TakenPart]) -> list[list[TakenPart]]:
     """The parts that are drawn together, in the order in which they are drawn.
 
     Joint moves cost much more than sweeps of single variables: parts that need none get none.
     """
-    bundles: dict[Any, list[Taken]] = {}
+    bundles: dict[Any, list[TakenPart]] = {}
     for number, member in enumerate(taken):
         step = member.step
         jointly = step.together and not member.verdict.moves.in_tiles
@@ -89,7 +89,7 @@ def _free(owner: Formula, reduced: Preprocessed) -> FormulaPart:
     return FormulaPart(reduced.free, reduced.free_theta, formula)
 
 
-def group_of(step: Step, part: FormulaPart, members: Sequence[Taken]) -> ComponentGroup:
+def group_of(step: Step, part: FormulaPart, members: Sequence[TakenPart]) -> ComponentGroup:
     """Components that are drawn together; components with the same verdict share a record."""
     verdicts = {id(member.verdict): member.verdict for member in members}
     step.expect(part, list(verdicts.values()))

@@ -34,7 +34,7 @@ from nelson.exact.compiled import kept_on_disk
 from nelson.formula.memo import Recent, Slot
 from nelson.policy import DEFAULT, Policy
 from nelson.sampling.auto.decision import Decision, FormulaPart
-from nelson.sampling.auto.groups import Taken, group_of
+from nelson.sampling.auto.groups import TakenPart, group_of
 from nelson.sampling.auto.search import StepSearch
 from nelson.sampling.auto.steps.circuit import Compilation, LateCompilation
 from nelson.sampling.auto.steps.coupling import Coupling
@@ -77,7 +77,7 @@ def decide(
             continue
         if (verdict := step.whole(whole, budget, policy)) is not None:
             trial = isinstance(step, Extremal) and problem.rest.n_clauses > 0
-            group = group_of(step, whole, [Taken(step, whole, verdict)])
+            group = group_of(step, whole, [TakenPart(step, whole, verdict)])
             return Decision([group], None, on_trial=trial)
     search = StepSearch(problem, whole, budget, policy, [step for step in STEPS if step.early])
     try:

@@ -25,7 +25,7 @@ from nelson.policy import Policy
 from nelson.process.child import Cancelled, cancelled_by
 from nelson.sampling.auto.compiler import BackgroundCompiler
 from nelson.sampling.auto.decision import Decision, FormulaPart, joined, part_of
-from nelson.sampling.auto.groups import Taken, decision_of
+from nelson.sampling.auto.groups import TakenPart, decision_of
 from nelson.sampling.auto.steps.step import Step
 
 #: The steps of a preprocessing that keeps the gates.
@@ -48,7 +48,7 @@ class Form:
         self.owner = problem.formula
         self.beyond = beyond_resolution(whole.theta)
         self.slow = False  # a trial of the extremal parts did not converge
-        self.taken: list[Taken] = []
+        self.taken: list[TakenPart] = []
         self.reduced = preprocess(
             self.owner,
             whole.theta,
@@ -95,7 +95,7 @@ class Form:
 
     def take(self, step: Step, part: FormulaPart, verdict: StepVerdict) -> None:
         """Let a step draw this part."""
-        self.taken.append(Taken(step, part, verdict))
+        self.taken.append(TakenPart(step, part, verdict))
         self.left = [other for other in self.left if other is not part]
 
     def pass_by(self, step: str, reason: str) -> None:
