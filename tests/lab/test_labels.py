@@ -27,7 +27,7 @@ from nelson.errors import FormulaError
 from nelson.exact.compiled import compiled
 from nelson.exact.listing import structures
 from nelson.formula import Formula
-from nelson.sampling.auto import compiler
+from nelson.sampling.auto.steps import circuit
 from nelson_paper import experiments
 from tests.problems import all_states
 
@@ -187,7 +187,7 @@ def test_a_key_of_parities_has_one_solution():
 
 @pytest.mark.process
 @pytest.mark.slow
-@pytest.mark.skipif(not compiler.installed(), reason="the compiler is not installed")
+@pytest.mark.skipif(not circuit.installed(), reason="the compiler is not installed")
 @pytest.mark.parametrize("name", ["random-sparse-3sat-60", "regular-cubic-60", "matchings-cycle"])
 def test_long_runs_of_honest_families_are_true(name):
     """Marginals of a long run against a circuit: 5 standard errors, false alarm 1 in 10^4 or less.

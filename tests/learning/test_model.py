@@ -17,9 +17,9 @@ from nelson import Formula, FormulaError
 from nelson.io import atomic
 from nelson.learning import Run
 from nelson.learning.checkpoint import pack_tensors
-from nelson.learning.history import History
 from nelson.learning.learn import learn
 from nelson.learning.model import Model, load
+from nelson.learning.run_options import History
 from nelson_paper.tasks import drawing
 from tests.cli.commands import run
 from tests.learning.planted import draws, mesh

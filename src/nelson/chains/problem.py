@@ -3,6 +3,9 @@
 Preparation keeps the distribution. Unit propagation fixes the variables that evidence and unit
 clauses imply. The remaining clauses fall into independent components. Resampling alone draws the
 extremal components exactly, so only the variables of the other components need sweeps.
+
+Kernels round probabilities to multiples of 2^-32; `beyond_resolution` says which weights are too
+large for that.
 """
 
 from __future__ import annotations
@@ -185,3 +188,26 @@ def satisfying(problem: Problem, packed: np.ndarray, lanes: np.ndarray) -> np.nd
     count = 64 * len(lanes)
     good = formula.satisfied(unpack(packed, count)) if count else np.zeros(0, bool)
     return lanes & pack(good[:, None])[:, 0]
+
+
+#: Nats by which rounding may change the weight of a structure.
+MAX_ROUNDING = 0.05
+
+
+def change(theta: np.ndarray) -> np.ndarray:
+    """delta: how log-odds change if probabilities are rounded to multiples of 2^-32."""
+    p = threshold(theta).astype(np.float64) / 2.0**32
+    return np.log(p) - np.log1p(-p) - theta
+
+
+def rounding(theta: np.ndarray) -> np.ndarray:
+    """(contexts, n) -> (contexts,): |change of theta|, summed over variables."""
+    return np.abs(change(theta)).sum(-1)
+
+
+def beyond_resolution(theta: np.ndarray) -> str:
+    """Why the kernels cannot draw from such weights, "" if they can."""
+    if (rounding(theta) <= MAX_ROUNDING).all():
+        return ""
+    far = float(np.abs(theta).max())
+    return f"|theta| = {far:.3g} is beyond the resolution of the random numbers, 2^-32"

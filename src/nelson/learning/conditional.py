@@ -17,10 +17,10 @@ from nelson.errors import BudgetExceeded, FormulaError
 from nelson.formula import Formula
 from nelson.learning.data import Examples
 from nelson.learning.group import MINIBATCHES, OUTSIDE_ITERATIONS, State, stream_seed
-from nelson.learning.history import History
 from nelson.learning.learner import Learner
 from nelson.learning.moments import Draw, gap_size, judge
 from nelson.learning.optimizers import Network
+from nelson.learning.run_options import History
 
 if TYPE_CHECKING:
     import torch

@@ -20,7 +20,7 @@ import numpy as np
 
 from nelson.budget import Budget
 from nelson.chains.diagnosis.verdict import StepVerdict
-from nelson.chains.resolution import beyond_resolution
+from nelson.chains.problem import beyond_resolution
 from nelson.errors import FormulaError
 from nelson.formula import Formula
 from nelson.kernels.core.bits import pack

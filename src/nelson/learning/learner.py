@@ -20,9 +20,9 @@ from nelson.formula import Formula
 from nelson.learning.data import Examples
 from nelson.learning.draw import Drawer
 from nelson.learning.group import OUTSIDE_ITERATIONS, State
-from nelson.learning.history import History
 from nelson.learning.moments import Draw, constant_variables, judge_draw
 from nelson.learning.optimizers import Newton, Optimizer
+from nelson.learning.run_options import History
 
 
 class Learner(ABC):

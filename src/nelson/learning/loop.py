@@ -27,9 +27,8 @@ from nelson.formula import Formula
 from nelson.learning.checkpoint import load_checkpoint, refused, same_run, save_checkpoint
 from nelson.learning.draw import Custom, Drawer, NamedSampler
 from nelson.learning.group import State
-from nelson.learning.history import History
 from nelson.learning.learner import Learner
-from nelson.learning.run_options import Run, Watcher
+from nelson.learning.run_options import History, Run, Watcher
 
 
 @dataclass(eq=False)

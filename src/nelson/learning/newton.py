@@ -29,7 +29,6 @@ import numpy as np
 from nelson.errors import BudgetExceeded
 from nelson.learning.data import Targets
 from nelson.learning.group import State
-from nelson.learning.history import History
 from nelson.learning.learner import Unary
 from nelson.learning.moments import (
     Draw,
@@ -41,6 +40,7 @@ from nelson.learning.moments import (
     noise_scale,
 )
 from nelson.learning.optimizers import Newton
+from nelson.learning.run_options import History
 
 
 class NewtonSteps(Unary):

@@ -37,10 +37,10 @@ from nelson.formula import Formula
 from nelson.learning.data import Examples
 from nelson.learning.draw import NamedSampler
 from nelson.learning.group import VALIDATION, State, stream_seed
-from nelson.learning.history import History
 from nelson.learning.learner import Unary
 from nelson.learning.moments import Draw, constant_variables, gap_size, judge_draw
 from nelson.learning.optimizers import Proximal
+from nelson.learning.run_options import History
 from nelson.log_z.annealing import Quick
 
 #: log Z at theta, with a seed for an estimate.

@@ -28,7 +28,7 @@ import time
 from dataclasses import replace
 
 from nelson.budget import Budget
-from nelson.chains.resolution import rounding
+from nelson.chains.problem import rounding
 from nelson.errors import BudgetExceeded
 from nelson.io.progress import phase
 from nelson.log_z.bridge_draws import FIRST, BridgeDraws, PartSampler

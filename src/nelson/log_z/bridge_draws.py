@@ -29,7 +29,7 @@ from scipy.special import expit
 
 from nelson.budget import Budget
 from nelson.chains.guarantee import weakest
-from nelson.chains.resolution import rounding
+from nelson.chains.problem import rounding
 from nelson.errors import BudgetExceeded
 from nelson.kernels.core.bits import unpack
 from nelson.log_z.bounds import upper_bound, valid_structures

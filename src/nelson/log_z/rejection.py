@@ -16,7 +16,7 @@ import math
 import numpy as np
 
 from nelson.budget import Budget
-from nelson.chains.resolution import rounding
+from nelson.chains.problem import rounding
 from nelson.errors import BudgetExceeded
 from nelson.io.progress import phase
 from nelson.log_z.method import AIM, LogProbability, LogZTask, MethodOutcome, independent_seed

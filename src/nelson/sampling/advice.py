@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from nelson.chains.resolution import beyond_resolution
+from nelson.chains.problem import beyond_resolution
 from nelson.exact.circuit.build import missing
 from nelson.exact.compile_guess import estimate
 from nelson.sampling.auto import ComponentGroup, Decision

@@ -33,9 +33,8 @@ from nelson.chains.moves.fields import unit_moves
 from nelson.chains.moves.joint import joint_moves
 from nelson.chains.moves.protocol import Moves
 from nelson.chains.moves.single_flips import SINGLE
-from nelson.chains.problem import Problem, prepare
+from nelson.chains.problem import Problem, beyond_resolution, prepare
 from nelson.chains.request import Request
-from nelson.chains.resolution import beyond_resolution
 from nelson.errors import BudgetExceeded, FormulaError, NelsonError
 from nelson.exact.enumerated import finite
 from nelson.formula import Formula

@@ -70,8 +70,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nelson.chains.moves.joint import Joint
-from nelson.chains.problem import Problem
-from nelson.chains.resolution import change
+from nelson.chains.problem import Problem, change
 from nelson.exact.compiled import known_circuits
 from nelson.formula.components import split
 from nelson.kernels.core.bits import words_for

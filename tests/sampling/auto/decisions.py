@@ -12,13 +12,13 @@ from nelson.formula import Formula
 from nelson.kernels.core.bits import compact, unpack
 from nelson.policy import Policy
 from nelson.sampling import auto
-from nelson.sampling.auto import compiler
+from nelson.sampling.auto.steps import circuit
 from tests.problems import example1
 
 #: A right sampler fails a chi-square test with this probability; seeds are fixed.
 ALPHA = 1e-4
 
-needs_d4 = pytest.mark.skipif(not compiler.installed(), reason="D4 is not installed")
+needs_d4 = pytest.mark.skipif(not circuit.installed(), reason="D4 is not installed")
 
 
 def decided(formula: Formula, *skip: str, theta=None, rejection=False) -> auto.Decision:

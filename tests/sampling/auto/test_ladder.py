@@ -18,13 +18,12 @@ from nelson.formula import Formula
 from nelson.kernels.core.bits import unpack
 from nelson.policy import ChainPolicy, CircuitPolicy, Policy, RejectionPolicy
 from nelson.sampling import plan
-from nelson.sampling.auto import compiler, ladder
-from nelson.sampling.auto.compiler import BackgroundCompiler
+from nelson.sampling.auto import ladder
 from nelson.sampling.auto.decision import FormulaPart
 from nelson.sampling.auto.search import Form
 from nelson.sampling.auto.steps import circuit
 from nelson.sampling.auto.steps import solver as starts
-from nelson.sampling.auto.steps.circuit import Compilation
+from nelson.sampling.auto.steps.circuit import BackgroundCompiler, Compilation
 from nelson.sampling.auto.steps.coupling import Coupling
 from nelson.sampling.auto.steps.resampling import Resampling
 from nelson.sampling.auto.steps.solver import SolverChains
@@ -215,7 +214,7 @@ def test_unsatisfiable_only_if_proved(monkeypatch):
         nelson.sample(joined(example1(), pigeonhole(4)), None, 10)
     f = pigeonhole(7)
     monkeypatch.setattr(starts, "find", lambda *a: (np.zeros((0, f.n_vars), bool), "", ""))
-    monkeypatch.setattr(compiler, "installed", lambda: True)
+    monkeypatch.setattr(circuit, "installed", lambda: True)
     monkeypatch.setattr(Compilation, "promising", lambda self, parts: [])
     with pytest.raises(nelson.Unsatisfiable, match="CaDiCaL"):  # the solver in reserve
         nelson.sample(f, None, 10, seconds=5)

@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from nelson.chains.moves.protocol import InPlaceMoves, in_threads
-from nelson.chains.problem import Problem
-from nelson.chains.resolution import MAX_ROUNDING, beyond_resolution
+from nelson.chains.problem import MAX_ROUNDING, Problem, beyond_resolution
 from nelson.chains.terms import Terms, checked_coefficients
 from nelson.errors import FormulaError
 from nelson.formula.flat import lengths_to_offsets, owners, take

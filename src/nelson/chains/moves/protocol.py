@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from nelson.chains.block import Block
-from nelson.chains.problem import Problem, satisfying
-from nelson.chains.resolution import beyond_resolution
+from nelson.chains.problem import Problem, beyond_resolution, satisfying
 from nelson.kernels.core.bits import tail_mask
 from nelson.kernels.core.threads import spread
 from nelson.policy import DiagnosisPolicy

@@ -7,7 +7,6 @@ search.py          what the steps share: the forms of the formula, with the part
                    those that a step has taken; the compiler in the background
 groups.py          parts with the same step become groups that are drawn together
 decision.py        what was decided: groups, and the choice in short
-compiler.py        a knowledge compiler in the background
 chains.py          chains in the valid space, and the verdict of `nelson.chains.diagnosis` on them
 draw.py            one draw of each group, put together and rebuilt
 """

@@ -25,8 +25,8 @@ from nelson.chains.moves.hubs import Hubs
 from nelson.chains.moves.joint import LOST, Joint, joint_moves
 from nelson.chains.moves.jumps import LANES, learned
 from nelson.chains.moves.protocol import Moves
+from nelson.chains.problem import beyond_resolution
 from nelson.chains.request import Request
-from nelson.chains.resolution import beyond_resolution
 from nelson.formula.memo import Recent, Slot
 from nelson.io.progress import phase
 from nelson.kernels.core.bits import compact

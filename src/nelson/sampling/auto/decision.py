@@ -13,8 +13,7 @@ import numpy as np
 from nelson.chains.guarantee import weakest
 from nelson.chains.moves.protocol import Moves
 from nelson.chains.moves.single_flips import SINGLE
-from nelson.chains.problem import Problem, prepare
-from nelson.chains.resolution import beyond_resolution
+from nelson.chains.problem import Problem, beyond_resolution, prepare
 from nelson.exact.preprocess import Preprocessed, WeightedComponent
 from nelson.formula import Formula
 from nelson.formula.flat import join

@@ -16,16 +16,15 @@ import numpy as np
 
 from nelson.budget import Budget
 from nelson.chains.diagnosis.verdict import StepVerdict
-from nelson.chains.problem import Problem
-from nelson.chains.resolution import beyond_resolution
+from nelson.chains.problem import Problem, beyond_resolution
 from nelson.exact.compile_guess import estimate
 from nelson.exact.preprocess import STEPS as PREPROCESSING
 from nelson.exact.preprocess import preprocess
 from nelson.policy import Policy
 from nelson.process.child import Cancelled, cancelled_by
-from nelson.sampling.auto.compiler import BackgroundCompiler
 from nelson.sampling.auto.decision import Decision, FormulaPart, joined, part_of
 from nelson.sampling.auto.groups import TakenPart, decision_of
+from nelson.sampling.auto.steps.circuit import BackgroundCompiler
 from nelson.sampling.auto.steps.step import Step
 
 #: The steps of a preprocessing that keeps the gates.

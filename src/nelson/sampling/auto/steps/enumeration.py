@@ -18,8 +18,8 @@ from nelson.exact.routes import Reason
 from nelson.exact.rows_by_inputs import rows_by_inputs
 from nelson.io.progress import phase
 from nelson.policy import Policy
-from nelson.sampling.auto import compiler
 from nelson.sampling.auto.decision import FormulaPart
+from nelson.sampling.auto.steps import circuit
 from nelson.sampling.auto.steps.rejection import take_with_gates
 from nelson.sampling.auto.steps.step import Step
 from nelson.sampling.methods import enumeration
@@ -40,9 +40,9 @@ class Enumeration(Step):
         rules, n, limit = policy.enumeration, len(part.variables), MAX_STRUCTURES
         if policy.auto.skips(self.name):
             return Reason("left out")
-        if n > rules.up_to and compiler.installed():
+        if n > rules.up_to and circuit.installed():
             return Reason(f"{n} variables: more than {rules.up_to} are left to the circuit")
-        if n > rules.always and compiler.installed():
+        if n > rules.always and circuit.installed():
             limit = rules.structures
         try:
             with phase("enumerating solutions"):

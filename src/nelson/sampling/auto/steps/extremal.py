@@ -13,7 +13,7 @@ from nelson.budget import Budget
 from nelson.chains.chain import Chains
 from nelson.chains.diagnosis.diagnose import pilot_request, pilots
 from nelson.chains.diagnosis.verdict import StepVerdict
-from nelson.chains.resolution import beyond_resolution
+from nelson.chains.problem import beyond_resolution
 from nelson.exact.routes import Reason
 from nelson.formula.memo import Recent, Slot
 from nelson.io.progress import phase

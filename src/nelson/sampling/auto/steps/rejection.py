@@ -22,9 +22,8 @@ from nelson.budget import Budget
 from nelson.chains.block import Block
 from nelson.chains.diagnosis.diagnose import pilots
 from nelson.chains.diagnosis.verdict import StepVerdict
-from nelson.chains.problem import Problem
+from nelson.chains.problem import Problem, beyond_resolution
 from nelson.chains.request import Request
-from nelson.chains.resolution import beyond_resolution
 from nelson.exact.routes import Reason
 from nelson.formula.memo import Recent, Slot
 from nelson.io.progress import phase
