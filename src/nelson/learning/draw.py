@@ -212,18 +212,14 @@ class Drawer:
 
     def __call__(self, theta: np.ndarray, m: int, key: int) -> Draw:
         """m samples, or fewer if no method of `auto` draws as many."""
-        draw = self._drawn(theta, m, key)
+        drawn = drawn_together if self.group.size > 1 else Drawer.alone
+        draw = drawn(self, theta, m, key)
         able = self.adaptive and self.method in {*_MAY_END, "auto"}
         if draw.count < m and able and not self.sure:
             self.sure = True  # for the rest of the run
             self.refresh(theta)
-            draw = self._drawn(theta, m, key)
+            draw = drawn(self, theta, m, key)
         return draw
-
-    def _drawn(self, theta: np.ndarray, m: int, key: int) -> Draw:
-        if self.group.size > 1:
-            return drawn_together(self, theta, m, key)
-        return self.alone(theta, m, key)
 
     def alone(self, theta: np.ndarray, m: int, key: int) -> Draw:
         """All m samples, drawn by this process."""

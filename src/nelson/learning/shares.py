@@ -45,7 +45,8 @@ def drawn_together(drawer: Drawer, theta: np.ndarray, m: int, key: int) -> Draw:
     group, started = drawer.group, time.perf_counter()
     plan = None
     if drawer.custom is None and drawer.method in by_number() | {"auto"}:
-        plan = _planned(drawer, theta, m, key)
+        # For all m samples, so that decisions do not depend on the size of a share.
+        plan = drawer.plan(theta).drawing(m, drawer.options(key)).confirmed()
         if drawer.method == "auto" and not _agreed(plan, drawer):
             plan = None
     first, last = span(m, group, 64)
@@ -78,11 +79,6 @@ def drawn_together(drawer: Drawer, theta: np.ndarray, m: int, key: int) -> Draw:
         mine.count,
         group,
     )
-
-
-def _planned(drawer: Drawer, theta: np.ndarray, m: int, key: int) -> Drawing:
-    """The plan for all m samples, so that decisions do not depend on the size of a share."""
-    return drawer.plan(theta).drawing(m, drawer.options(key)).confirmed()
 
 
 def _agreed(plan: Drawing, drawer: Drawer) -> bool:

@@ -52,7 +52,7 @@ def valid_structures(
     near = np.random.default_rng(seed).random((n_random + 2, part.n)) < 0.5
     near[0], near[1] = part.theta > 0, part.theta <= 0
     first, more = budget.within(limits.solver_seconds), budget.within(limits.solver_seconds / 5)
-    states = solver.solutions(part.clauses(), near, n_flipped, first.left, more.left)
+    states = solver.solutions(part.formula.clauses(), near, n_flipped, first.left, more.left)
     left = budget.within(limits.solver_seconds / 10).left
     if len(states) and part.n <= limits.mode_variables and left > 0:
         try:

@@ -24,7 +24,7 @@ from nelson.errors import FormulaError
 from nelson.exact.law import preprocessed
 from nelson.formula import Formula
 from nelson.formula.checks import evidence_of, theta_rows
-from nelson.formula.flat import join, lists
+from nelson.formula.flat import join
 from nelson.policy import DEFAULT, Policy
 
 
@@ -59,9 +59,6 @@ class WeightedClauses:
     @cached_property
     def problem(self) -> Problem:
         return prepare(self.formula)
-
-    def clauses(self) -> list[list[int]]:
-        return lists(self.literals, self.offsets)
 
 
 @dataclass(frozen=True)

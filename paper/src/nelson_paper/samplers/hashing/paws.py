@@ -1,4 +1,4 @@
-"""PAWS: embed, cut by parities, draw in the cell. The theory is in `methods/xor.py`."""
+"""PAWS: embed, cut by parities, draw in the cell. The theory is in `samplers/xor.py`."""
 
 from __future__ import annotations
 

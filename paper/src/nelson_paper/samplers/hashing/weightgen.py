@@ -1,5 +1,5 @@
 """WeightGen: find a cell of the right weight, draw by weight in it. The theory is in
-`methods/weightgen.py`.
+`samplers/weightgen.py`.
 """
 
 from __future__ import annotations
