@@ -417,7 +417,7 @@ def timed_phases(monkeypatch, policy=DEFAULT):
     clock that only the phases move. An AssertionError if one gets more than is left."""
     clock, given = Clock(), []
     monkeypatch.setattr("nelson.budget.time.monotonic", clock)
-    real_sample, real_run = module.sample, module.run
+    real_sample, real_loop = module.sample, module.Loop
 
     def spends(name, seconds):
         left = until - clock.now
@@ -436,16 +436,21 @@ def timed_phases(monkeypatch, policy=DEFAULT):
         spends("proof", budget.left)
         raise BudgetExceeded("not decided")
 
-    def fit(learner, *, seed, budget):
-        end = budget.left
-        outcome = real_run(learner, seed=seed)
-        spends("fit", end)
-        return outcome
+    class Fit(real_loop):
+        def __init__(self, learner, *, seed, budget):
+            super().__init__(learner, seed=seed)
+            self.given = budget
+
+        def outcome(self):
+            end = self.given.left
+            outcome = super().outcome()
+            spends("fit", end)
+            return outcome
 
     monkeypatch.setattr(module, "moments_of", no_law)
     monkeypatch.setattr(module, "sample", known)
     monkeypatch.setattr(module, "separate", proof)
-    monkeypatch.setattr(module, "run", fit)
+    monkeypatch.setattr(module, "Loop", Fit)
     until = clock.now + 10.0
     found = match(FIELDS, LITERALS, SHARES, seed=0, budget=Budget.of(10.0), policy=policy)
     assert clock.now < until
