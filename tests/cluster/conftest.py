@@ -11,7 +11,7 @@ import pytest
 from nelson import Formula, cluster
 from nelson.cluster import ray_cluster
 from tests.cluster import ray_head
-from tests.cluster.jobs import KSAT, THETA, TOWN
+from tests.cluster.jobs import KSAT, THETA, TOWN, aws
 
 
 @pytest.fixture(scope="package")
@@ -46,3 +46,25 @@ def finished(tmp_path_factory) -> Path:
 @pytest.fixture
 def copy(finished, tmp_path) -> Path:
     return Path(shutil.copytree(finished, tmp_path / "copy"))
+
+
+@pytest.fixture(scope="package")
+def bucket():
+    """s3://nelson on a server of `moto`, in this process."""
+    for name in ("s3fs", "moto", "flask", "flask_cors"):
+        pytest.importorskip(name, reason=f"NO {name}: no object store is tested")
+    from moto.server import ThreadedMotoServer
+
+    server = ThreadedMotoServer("127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in aws(f"http://{host}:{port}").items():
+            patch.setenv(name, value)
+        import s3fs
+
+        s3fs.S3FileSystem.clear_instance_cache()
+        s3fs.S3FileSystem().mkdir("nelson")
+        yield "s3://nelson"
+        s3fs.S3FileSystem.clear_instance_cache()
+    server.stop()

@@ -16,37 +16,10 @@ from nelson import NelsonError, cluster
 from nelson.cluster import parts
 from nelson.cluster.store import Store
 from tests.cli.commands import NELSON, STREETS, TIMEOUT
-from tests.cluster.jobs import THETA, TOWN
+from tests.cluster.jobs import THETA, TOWN, aws
 
 pytest.importorskip("pyarrow")
 pytest.importorskip("fsspec")
-
-
-@pytest.fixture(scope="module")
-def bucket():
-    """s3://nelson on a server of `moto`, in this process."""
-    for name in ("s3fs", "moto", "flask", "flask_cors"):
-        pytest.importorskip(name, reason=f"NO {name}: no object store is tested")
-    from moto.server import ThreadedMotoServer
-
-    server = ThreadedMotoServer("127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in aws(f"http://{host}:{port}").items():
-            patch.setenv(name, value)
-        import s3fs
-
-        s3fs.S3FileSystem.clear_instance_cache()
-        s3fs.S3FileSystem().mkdir("nelson")
-        yield "s3://nelson"
-        s3fs.S3FileSystem.clear_instance_cache()
-    server.stop()
-
-
-def aws(endpoint: str) -> dict[str, str]:
-    keys = dict.fromkeys(("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"), "test")
-    return keys | {"AWS_ENDPOINT_URL": endpoint, "AWS_DEFAULT_REGION": "us-east-1"}
 
 
 def stored(where: str) -> dict[str, bytes]:
