@@ -21,6 +21,8 @@ import numpy as np
 
 from lab.common import Row
 
+#: Seconds after which a case ends: ten times what the slowest takes on an idle machine.
+LIMIT = 600.0
 #: Sizes, code and goal of each case; `size` and `np` are there.
 CASES = {
     "a space of fields with rules of a few kinds, first draw": (
@@ -111,7 +113,7 @@ def rows() -> Iterator[Row]:
     for name, (sizes, code, goal) in CASES.items():
         times = []
         for size in sizes:
-            times.append(seconds(code, size, 240.0))
+            times.append(seconds(code, size, LIMIT))
             if math.isinf(times[-1]):
                 break
         told = ", ".join(f"{n:,}: {t:.2f}" for n, t in zip(sizes, times, strict=False))
