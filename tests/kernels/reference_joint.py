@@ -49,16 +49,14 @@ def _values(entry: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     return entry // strides[:, None] % np.asarray(sizes)[:, None]
 
 
-def _apply(
-    p: Any, c: int, x: np.ndarray, table: np.ndarray, digits: np.ndarray, factors: np.ndarray
-) -> None:
-    """Multiply the table by factor c, in the lanes in which its held literals are false."""
+def _apply(p: Any, c: int, x: np.ndarray, table: np.ndarray, digits: np.ndarray) -> None:
+    """Entries to which factor c applies are 0 in the lanes in which its held literals are false."""
     held = p.held[p.held_at[c] : p.held_at[c + 1]]
     active = (x[:, held >> 1] != (held & 1).astype(bool)).all(1)
     applies = np.ones(len(table), bool)
     for k in range(p.part_at[c], p.part_at[c + 1]):
         applies &= (p.values[k] >> digits[p.digit[k]] & 1).astype(bool)
-    table[applies] *= np.where(active, factors[p.weight[c]], 1.0)
+    table[applies] *= ~active
 
 
 def _message(
@@ -79,15 +77,12 @@ def move(
     number: int,
     context: int = 0,
     first_word: int = 0,
-    factors: np.ndarray | None = None,
 ) -> np.ndarray:
     """One move of states x (lanes, variables) bool, a multiple of 64 of them.
 
     cutset, units: of `kernels.cpu.cutset`. weights: of all values of all units.
-    factors: the weights of factors; the first is 0, that of clauses.
     """
     p, x = cutset, x.copy()
-    factors = np.zeros(1) if factors is None else factors
     words, lane = first_word + np.arange(len(x) // 64), np.arange(len(x))
     dead = np.zeros(len(x), bool)
     tables: list[np.ndarray] = []  # (entries, lanes): the message, then F(., 1), F(., 2), ...
@@ -101,7 +96,7 @@ def move(
         for low in reversed(range(len(sizes))):
             for c in range(p.factor_at[b], p.factor_at[b + 1]):
                 if p.digit[p.part_at[c]] == low:
-                    _apply(p, c, x, table, digits, factors)
+                    _apply(p, c, x, table, digits)
             for c in range(first, last):
                 if not hub and p.within[c] & -p.within[c] == 1 << low:
                     table *= _message(p, c, tables, digits, sizes)

@@ -199,7 +199,7 @@ def begun(max_rounds: int, stop: np.ndarray) -> tuple[threading.Thread, tiles.Re
     space = cftp.scratch(problem.program, 1)
     space.bounds[:] = 0
     cell = (1, problem.program, law, job, result, space, stop, (0, 1))
-    thread = threading.Thread(target=cftp.run, args=(cftp.others(problem.program), *cell))
+    thread = threading.Thread(target=cftp.run, args=(cftp.visits(problem.program), *cell))
     thread.start()
     while stop[0] == 0 and thread.is_alive() and not space.bounds.any():
         time.sleep(0.001)

@@ -212,7 +212,6 @@ def _in_parts(
     parts = np.bincount(factor[starts][is_kept], minlength=len(sizes))[possible]
     return Factors(
         at=np.concatenate([[0], np.cumsum(parts)]).astype(np.int64),
-        weight=np.zeros(int(possible.sum()), np.int32),
         unit=unit[name][starts][is_kept].astype(np.int32),
         values=values[is_kept],
         literal_at=np.concatenate([[0], np.cumsum(part_sizes[is_kept])]).astype(np.int64),

@@ -134,7 +134,7 @@ class Units(InPlaceMoves):
         contexts, words, _ = states.shape
         task = kernel.UnitTask(
             words=states.reshape(-1),
-            many=words,
+            n_words=words,
             context=np.asarray(request.contexts, np.int64),
             first_word=first_word,
             seed=rng.spread_seed(request.seed),

@@ -83,7 +83,7 @@ def mixture(
     n, n_trees = len(variable), len(trees)
     literals = sum(len(clause) - 1 for clause in clauses)
     made = kernel.Trees(
-        many=n_trees,
+        n_trees=n_trees,
         n=n,
         variable=variable.astype(np.int64),
         order=np.stack([tree.order for tree in trees]).astype(np.int32),
@@ -162,8 +162,8 @@ class ProposalLaw:
 
     def log2(self, x: np.ndarray) -> np.ndarray:
         """(lanes,): the logarithm of Q of hubs x (lanes, hubs)."""
-        mantissa = np.empty((len(x), self.trees.many))
-        exponent = np.empty((len(x), self.trees.many), np.int64)
+        mantissa = np.empty((len(x), self.trees.n_trees))
+        exponent = np.empty((len(x), self.trees.n_trees), np.int64)
         kernel.score(self.trees, x, mantissa, exponent)
         with np.errstate(divide="ignore"):
             each = np.log2(mantissa) + exponent + np.log2(self.shares)

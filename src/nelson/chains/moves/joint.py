@@ -145,7 +145,6 @@ class Runner:
         if weights is None:
             weights = graph.unit_weights(problem, request.theta)
         self.weights = weights
-        self.factors = np.zeros((contexts, 1))  # a clause that is violated weighs 0
         self.row = np.repeat(np.arange(contexts), n_words)
         self.context = np.repeat(np.asarray(request.contexts, np.int64), n_words)
         self.word = np.tile(first_word + np.arange(n_words), contexts)
@@ -170,8 +169,6 @@ class Runner:
             n=self.n,
             weights=self.weights.reshape(-1).view(np.uint64),
             n_weights=self.weights.shape[1],
-            factors=self.factors.reshape(-1).view(np.uint64),
-            n_factors=self.factors.shape[1],
             row=self.row,
             context=self.context,
             word=self.word,

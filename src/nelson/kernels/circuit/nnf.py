@@ -212,10 +212,10 @@ def _link(g, state, live, i):
 
 
 @kernel
-def emit(g, fate, own, out, stack):
+def emit(g, fate, variables, out, stack):
     """Write the branches of all kept nodes to `out`, a `passes.Decisions`. -> (literals, kids)
 
-    own: variable of the formula for each variable of the circuit. stack: scratch, all edges.
+    variables: variable of the formula for each variable of the circuit. stack: scratch, all edges.
     """
     state, n_lits, n_kids, branch = fate.state, 0, 0, 0
     for q in range(g.order.size):
@@ -233,7 +233,7 @@ def emit(g, fate, own, out, stack):
                 e = stack[height]
                 for z in range(g.start[e], g.start[e + 1]):
                     literal = g.literals[z]
-                    out.lits[n_lits] = 2 * own[abs(literal) - 1] + int(literal > 0)
+                    out.lits[n_lits] = 2 * variables[abs(literal) - 1] + int(literal > 0)
                     n_lits += 1
                 j = g.child[e]
                 if state[j] == KEPT:

@@ -159,7 +159,7 @@ def eliminate(g, m, bound, work, out):
         width = max(width, degree)
         done += 1
         g.below[v] = -1
-        for k in range(g.many[v]):
+        for k in range(g.n_cliques[v]):
             g.length[g.cliques[g.first[v] + k]] = 0
         if degree:
             steps += join(g, cliques, end, to)

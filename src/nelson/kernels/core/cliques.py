@@ -23,7 +23,7 @@ class CliqueGraph(NamedTuple):
     length: np.ndarray  # (m + n,), 0: the clique is gone
     members: np.ndarray  # (2 z + 1,) int32, or longer
     first: np.ndarray  # (n + 1,): where the list of a variable begins in `cliques`
-    many: np.ndarray  # (n,): number of cliques in that list
+    n_cliques: np.ndarray  # (n,): number of cliques in that list
     cliques: np.ndarray  # (z,) int32
     mark: np.ndarray  # (n,) int64
     below: np.ndarray  # (n,) int32: lower bound of the degree; -1: eliminated, -2: held
@@ -74,7 +74,7 @@ def neighbours(g, v, cliques, end, stamp):
     stamp: a number that no mark has. -> where they begin, where they end, steps
     """
     room = 0
-    for k in range(g.first[v], g.first[v] + g.many[v]):
+    for k in range(g.first[v], g.first[v] + g.n_cliques[v]):
         room += g.length[g.cliques[k]]
     steps = room + 8
     if end + room > g.members.size:
@@ -82,7 +82,7 @@ def neighbours(g, v, cliques, end, stamp):
         end = squeeze(g, cliques)
     g.mark[v] = stamp
     to = end
-    for k in range(g.first[v], g.first[v] + g.many[v]):
+    for k in range(g.first[v], g.first[v] + g.n_cliques[v]):
         c = g.cliques[k]
         for z in range(g.start[c], g.start[c] + g.length[c]):
             u = g.members[z]
@@ -104,12 +104,12 @@ def join(g, clique, begin, end):
     g.start[clique], g.length[clique] = begin, end - begin
     for z in range(begin, end):
         u = g.members[z]
-        kept = 0
-        for k in range(g.first[u], g.first[u] + g.many[u]):
+        n_kept = 0
+        for k in range(g.first[u], g.first[u] + g.n_cliques[u]):
             if g.length[g.cliques[k]]:
-                g.cliques[g.first[u] + kept] = g.cliques[k]
-                kept += 1
-        steps += g.many[u]
-        g.cliques[g.first[u] + kept] = clique
-        g.many[u] = kept + 1
+                g.cliques[g.first[u] + n_kept] = g.cliques[k]
+                n_kept += 1
+        steps += g.n_cliques[u]
+        g.cliques[g.first[u] + n_kept] = clique
+        g.n_cliques[u] = n_kept + 1
     return steps

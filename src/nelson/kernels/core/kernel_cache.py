@@ -80,10 +80,10 @@ def digest(package: Path = PACKAGE) -> str:
 
 def _version_file(package: str) -> Path:
     """The file that states the version of a package. Reading it does not import the package."""
-    found = find_spec(package)
-    if found is None or found.origin is None:
+    spec = find_spec(package)
+    if spec is None or spec.origin is None:
         raise ImportError(f"the package {package}, which compiles the kernels, is not installed")
-    start = Path(found.origin)
+    start = Path(spec.origin)
     named = start.with_name("_version.py")
     return named if named.exists() else start
 
@@ -134,7 +134,7 @@ class CompiledFolder(NamedTuple):
 
 def folders() -> list[CompiledFolder]:
     """All folders with compiled kernels of this user, also of other versions. Makes no folder."""
-    own, found = folder_name(), []
+    current, compiled = folder_name(), []
     for base in (_user_cache, _temporary):
         try:
             name = "kernels-" + "[0-9a-f]" * 16
@@ -146,14 +146,14 @@ def folders() -> list[CompiledFolder]:
                 files = [file for file in place.rglob("*.nb[ci]") if file.is_file()]
                 size = sum(file.stat().st_size for file in files)
                 kernels = sum(file.suffix == ".nbi" for file in files)
-                found.append(CompiledFolder(place, kernels, size, place.name == own))
-    return found
+                compiled.append(CompiledFolder(place, kernels, size, place.name == current))
+    return compiled
 
 
 def clear() -> None:
     """Remove all compiled kernels of this user, of all versions."""
-    for kept in folders():
-        shutil.rmtree(kept.folder)
+    for compiled in folders():
+        shutil.rmtree(compiled.folder)
 
 
 def subfolder(file: str) -> str:

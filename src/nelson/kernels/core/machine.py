@@ -90,8 +90,8 @@ class CheckedFiles(caching.IndexDataCacheFile):
 
     def load(self, key: Any) -> Any:
         name = self._load_index().get(key)
-        found = None if name is None else self._read(name)
-        return found[1] if found is not None and found[0] == key else None
+        entry = None if name is None else self._read(name)
+        return entry[1] if entry is not None and entry[0] == key else None
 
     def _load_index(self) -> dict[Any, str]:
         stamp, names = self._read(self._index_name) or (None, {})
@@ -203,8 +203,8 @@ class _Announcer(event.Listener):
         if not self.said:
             self.said = True
             place = kernel_cache.folder()
-            kept = "not kept" if place is None else f"once; kept in {place}"
-            _say(f"compiling kernels for this machine ({kept})")
+            storage = "not kept" if place is None else f"once; kept in {place}"
+            _say(f"compiling kernels for this machine ({storage})")
         if self.inside == 1:
             kernel_cache.tell("compiling kernels; this takes 5 to 45 s once for each method")
 

@@ -42,9 +42,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nelson.kernels.core.bernoulli import ProductLaw, draw, finish, rows_for
+from nelson.kernels.core.bernoulli import TABLE, ProductLaw, draw, finish, rows_for
 from nelson.kernels.core.compile import helper, inline, kernel
-from nelson.kernels.core.program import Program
+from nelson.kernels.core.program import PAD, Program
 from nelson.kernels.core.rng import SWEEP_ROUND, class_order, keys
 from nelson.kernels.core.threads import END_AT_ONCE
 from nelson.kernels.core.vector import (
@@ -56,12 +56,14 @@ from nelson.kernels.core.vector import (
     peek_volatile,
     poke,
     popcount,
+    prefetch,
     store,
     tag,
     total,
     zeros,
 )
 from nelson.kernels.cpu.state import (
+    AHEAD,
     KEY0,
     KEY1,
     LONG,
@@ -70,10 +72,13 @@ from nelson.kernels.cpu.state import (
     Job,
     Result,
     arrays_and_constants,
+    prefetches,
     satisfied,
     stream,
 )
 
+#: Prefetching of what a visit reads of its variable is this many visits ahead.
+FAR = 8
 #: Runs of at least so many sweeps save work in their first sweeps. Shorter ones have no time to
 #: forget what that adds to their bounds.
 SAVING = 32
@@ -81,13 +86,19 @@ SAVING = 32
 FEW_WORDS = 8
 
 
-class Others(NamedTuple):
-    """For each occurrence e of a variable in a clause, the codes of the other literals of that
-    clause: codes[ptr[e] : ptr[e + 1]]. One after the other in memory, as a sweep reads them. None
-    for clauses of more than LONG literals: they are read from the program.
+class Visits(NamedTuple):
+    """What a sweep reads, in the order of its visits: it reads memory from front to back.
+
+    Visit q is that of variable order[q]. Its occurrences in clauses are begin[q] .. begin[q + 1],
+    the positive ones first, the negated ones from middle[q] on. Occurrence e has others[e] other
+    literals in its clause, and their codes follow one another, from codes[first[q]] on. A clause of
+    more than LONG literals has others[e] = 0 and stands in codes with its number alone.
     """
 
-    ptr: np.ndarray
+    begin: np.ndarray
+    middle: np.ndarray
+    first: np.ndarray
+    others: np.ndarray
     codes: np.ndarray
 
 
@@ -104,17 +115,42 @@ class BoundsScratch(NamedTuple):
     constants: np.ndarray  # 5 rows, see `state.constants`
 
 
-def others(program: Program) -> Others:
+def visits(program: Program) -> Visits:
     """O(LONG * total literals)."""
-    lengths = np.diff(program.clause_ptr)
-    clause = program.occ[: program.occ_ptr[-1]]
-    own = np.repeat(np.arange(program.n), np.diff(program.occ_ptr))
-    size = np.where(lengths > LONG, 0, lengths)[clause]
-    within = np.arange(size.sum()) - np.repeat(np.cumsum(size) - size, size)
-    codes = program.lits[np.repeat(program.clause_ptr[clause], size) + within]
-    codes = codes[codes >> 1 != np.repeat(own, size)]
-    ptr = np.concatenate([[0], np.cumsum(np.maximum(size - 1, 0))]).astype(np.int64)
-    return Others(ptr, codes.astype(np.int32))
+    p, size = program, np.diff(program.clause_ptr)
+    degree = p.occ_ptr[p.order + 1] - p.occ_ptr[p.order]
+    entries = int(np.where(size > LONG, size, size * (size - 1)).sum())  # at most, of all clauses
+    v = Visits(
+        begin=np.concatenate([[0], np.cumsum(degree)]).astype(np.int64),
+        middle=np.empty(len(p.order), np.int64),
+        first=np.empty(len(p.order), np.int64),
+        others=np.empty(int(degree.sum()), np.uint8),
+        codes=np.zeros(entries + PAD, np.int32),
+    )
+    _list_visits(p.order, p.occ_ptr, p.occ_mid, p.occ, p.clause_ptr, p.lits, *v)
+    return v
+
+
+@kernel
+def _list_visits(
+    order, occ_ptr, occ_mid, occ, clause_ptr, lits, begin, middle, first, others, codes
+):
+    at = 0
+    for q in range(order.size):
+        v, e = order[q], begin[q]
+        middle[q], first[q] = e + occ_mid[v] - occ_ptr[v], at
+        for k in range(occ_ptr[v], occ_ptr[v + 1]):
+            j = occ[k]
+            size = clause_ptr[j + 1] - clause_ptr[j]
+            others[e] = size - 1 if size <= LONG else 0
+            e += 1
+            if size > LONG:
+                codes[at] = j
+                at += 1
+                continue
+            for z in range(clause_ptr[j], clause_ptr[j + 1]):
+                codes[at] = lits[z]
+                at += int(lits[z] >> 1 != v)
 
 
 def longest(max_rounds: int) -> int:
@@ -141,7 +177,7 @@ def scratch(program: Program, width: int, first: int = 1) -> BoundsScratch:
 
 
 def run(
-    others: Others,
+    visits: Visits,
     width: int,
     program: Program,
     law: ProductLaw,
@@ -158,24 +194,29 @@ def run(
     A tile that has begun is finished even if stop[0] is set, as its time depends on its result.
     Only END_AT_ONCE ends it; then all of its lanes count as lanes that did not meet.
     """
-    _tiles(tag(width), program, others, law, job, result, space, stop, tiles[0], tiles[1])
+    _tiles(tag(width), program, visits, law, job, result, space, stop, tiles[0], tiles[1])
 
 
 @inline
-def _forced(tag, p, o, s, v, e, maybe, surely):
-    """Add the lanes in which the other literals of occurrence e of v are maybe, surely false."""
-    at, end = peek(o.ptr, e), peek(o.ptr, e + 1)
-    if at == end:
-        j = peek(p.occ, e)
-        at, end = peek(p.clause_ptr, j), peek(p.clause_ptr, j + 1)
-        false, true = _long(tag, p.lits, s.bounds, at, end, v)
-    else:
-        false, true = ones(tag), zeros(tag)
-        for q in range(at, end):
-            code = peek(o.codes, q)
-            false = false & load(tag, s.bounds, code)
+def _forced(tag, p, o, s, v, e, at, surely, ahead):
+    """-> (lanes in which the other literals of occurrence e of v may all be false; lanes in which
+    one of them may be true, if `surely`; where the codes of the next occurrence begin)
+    """
+    size, false, true = int(peek(o.others, e)), ones(tag), zeros(tag)
+    if size == 0:
+        j = peek(o.codes, at)
+        false, true = _long(
+            tag, p.lits, s.bounds, peek(p.clause_ptr, j), peek(p.clause_ptr, j + 1), v
+        )
+        return false, true, at + 1
+    for q in range(at, at + size):
+        if ahead:
+            prefetch(tag + tag, s.bounds, peek(o.codes, q + AHEAD) >> 1)
+        code = peek(o.codes, q)
+        false = false & load(tag, s.bounds, code)
+        if surely:
             true = true | load(tag, s.bounds, code ^ 1)
-    return maybe | false, surely | ~true
+    return false, true, at + size
 
 
 @helper
@@ -195,54 +236,58 @@ def _long(tag, lits, bounds, at, end, v):
 
 
 @inline
-def _may_force(tag, p, o, s, v, e, maybe):
-    """Add the lanes in which the other literals of occurrence e of v are maybe false."""
-    at, end = peek(o.ptr, e), peek(o.ptr, e + 1)
-    if at == end:
-        j = peek(p.occ, e)
-        false, _ = _long(tag, p.lits, s.bounds, peek(p.clause_ptr, j), peek(p.clause_ptr, j + 1), v)
-    else:
-        false = ones(tag)
-        for q in range(at, end):
-            false = false & load(tag, s.bounds, peek(o.codes, q))
-    return maybe | false
+def _visit(tag, p, o, s, q, v, heads, tails, surely, ahead):
+    """Update the bounds of v = order[q]. heads, tails: the lanes in which its coin may be 1, 0.
+
+    -> lanes in which v may have both values
+    """
+    up, up_surely, down, down_surely = zeros(tag), zeros(tag), zeros(tag), zeros(tag)
+    first, middle, last = peek(o.begin, q), peek(o.middle, q), peek(o.begin, q + 1)
+    at = peek(o.first, q)
+    for e in range(first, middle):
+        false, true, at = _forced(tag, p, o, s, v, e, at, surely, ahead)
+        up, up_surely = up | false, up_surely | ~true
+    for e in range(middle, last):
+        false, true, at = _forced(tag, p, o, s, v, e, at, surely, ahead)
+        down, down_surely = down | false, down_surely | ~true
+    one = heads | (up & load(tag, s.bounds, 2 * v))
+    zero = tails | (down & load(tag, s.bounds, 2 * v + 1))
+    if surely:
+        one, zero = one & ~down_surely, zero & ~up_surely
+    store(s.bounds, 2 * v, one)
+    store(s.bounds, 2 * v + 1, zero)
+    return one & zero
 
 
 @inline
-def _bounding_sweep(tag, p, o, law, row, s, job, t, round, rows, exact, surely):
+def _bounding_sweep(tag, p, o, law, row, s, job, t, round, rows, exact, surely, ahead):
     """Update the bounds of every variable once. -> the lanes in which one may have both values
 
     rows: random rows of a coin. exact: are lanes decided that are undecided after them? surely: is
     it used that a variable is surely forced?
     """
-    key1, every, none = load(tag, s.constants, KEY1), ones(tag), zeros(tag)
+    key1, every = load(tag, s.constants, KEY1), ones(tag)
     c, step = class_order(job.seed, peek(job.context, t), p.n_classes)
-    apart = none
+    apart = zeros(tag)
     for _ in range(p.n_classes):
-        for q in range(peek(p.class_ptr, c), peek(p.class_ptr, c + 1)):
+        first, last = peek(p.class_ptr, c), peek(p.class_ptr, c + 1)
+        for q in range(first, last):
+            if ahead:
+                later = peek(p.order, min(q + FAR, last - 1))
+                prefetch(tag + tag, s.bounds, later)
+                prefetch((0,), law.table, (row + later) * TABLE)
+                prefetch((0,), p.name, later)
             v = peek(p.order, q)
             y = stream(tag, p, s, round, v)
             undecided, coin = draw(tag, law, row + v, y, key1, every, rows)
             if exact:
                 coin = coin | finish(tag, law, row + v, y, key1, undecided, rows)
-                undecided = none
-            up, up_surely, down, down_surely = none, none, none, none
-            first, middle, last = peek(p.occ_ptr, v), peek(p.occ_mid, v), peek(p.occ_ptr, v + 1)
+                undecided = zeros(tag)
+            heads, tails = coin | undecided, ~coin
             if surely:
-                for e in range(first, middle):
-                    up, up_surely = _forced(tag, p, o, s, v, e, up, up_surely)
-                for e in range(middle, last):
-                    down, down_surely = _forced(tag, p, o, s, v, e, down, down_surely)
+                apart = apart | _visit(tag, p, o, s, q, v, heads, tails, True, ahead)
             else:
-                for e in range(first, middle):
-                    up = _may_force(tag, p, o, s, v, e, up)
-                for e in range(middle, last):
-                    down = _may_force(tag, p, o, s, v, e, down)
-            one = (coin | undecided | (up & load(tag, s.bounds, 2 * v))) & ~down_surely
-            zero = (~coin | (down & load(tag, s.bounds, 2 * v + 1))) & ~up_surely
-            store(s.bounds, 2 * v, one)
-            store(s.bounds, 2 * v + 1, zero)
-            apart = apart | (one & zero)
+                apart = apart | _visit(tag, p, o, s, q, v, heads, tails, False, ahead)
         c += step
         if c >= p.n_classes:
             c -= p.n_classes
@@ -267,7 +312,7 @@ def _run(tag, p, o, law, row, s, job, t, length, stop):
     if made <= 0:
         _start(tag, p, s)
     met, apart, k = length, zeros(tag), max(made, 0)
-    most = rows_for(64.0 * len(tag), law.max_rows)
+    most, ahead = rows_for(64.0 * len(tag), law.max_rows), prefetches(tag, p.n, 0)
     while k < length:
         if peek_volatile(stop, 0) >= END_AT_ONCE:
             return STOPPED, apart
@@ -276,7 +321,7 @@ def _run(tag, p, o, law, row, s, job, t, length, stop):
         if made < 0 and length >= SAVING:
             rows, surely = min(most, 4 + 16 * k // length), 5 * k >= 2 * length
         apart = _bounding_sweep(
-            tag, p, o, law, row, s, job, t, SWEEP_ROUND + time, rows, rows == most, surely
+            tag, p, o, law, row, s, job, t, SWEEP_ROUND + time, rows, rows == most, surely, ahead
         )
         k += 1
         if met == length and not any_lane(apart):
@@ -382,9 +427,9 @@ def _next_length(first, met, length, bad, words):
 
 
 @kernel
-def _tiles(tag, program, others, law, job, result, space, stop, first, last):
+def _tiles(tag, program, visits, law, job, result, space, stop, first, last):
     p, law, job, result, s = bare(program), bare(law), bare(job), bare(result), bare(space)
-    o, longest, width = bare(others), _longest(job.max_rounds), len(tag)
+    o, longest, width = bare(visits), _longest(job.max_rounds), len(tag)
     t, waiting = first, 0
     while True:
         ends = t >= last or peek_volatile(stop, 0) != 0

@@ -45,13 +45,12 @@ class UnitValues(NamedTuple):
 
 
 class Factors(NamedTuple):
-    """Each of them multiplies P by a weight in the states in which all its literals are false.
+    """The clauses: each of them rules out the states in which all its literals are false.
 
-    A clause is a factor of weight 0. Part by part: the literals that belong to one unit.
+    Part by part: the literals that belong to one unit.
     """
 
     at: np.ndarray  # (m + 1,) int64: where the parts of a factor begin
-    weight: np.ndarray  # (m,) int32: column of the table of weights; 0: a clause
     unit: np.ndarray  # (parts,) int32
     values: np.ndarray  # (parts,) int64: the values for which all its literals are false, as bits
     literal_at: np.ndarray  # (parts + 1,) int64
@@ -80,7 +79,6 @@ class Cutset(NamedTuple):
     child: np.ndarray  # int32: bags whose messages it receives
     within: np.ndarray  # int64: the neighbours of that child, as bits: digits of this bag
     factor_at: np.ndarray  # (bags + 1,) int64
-    weight: np.ndarray  # (factors,) int32: as in Factors
     part_at: np.ndarray  # (factors + 1,) int64
     digit: np.ndarray  # int32: the digit of a part that is not held
     values: np.ndarray  # int64: as in Factors
@@ -115,7 +113,7 @@ def cutset(
         length=np.concatenate([np.diff(factors.at), np.zeros(n)]).astype(np.int64),
         members=np.concatenate([factors.unit, np.zeros(z + 4 * n + 1, np.int32)]),
         first=np.concatenate([[0], np.cumsum(degree)]).astype(np.int64),
-        many=degree.astype(np.int64),
+        n_cliques=degree.astype(np.int64),
         cliques=clique[np.argsort(factors.unit, kind="stable")],
         mark=np.zeros(n, np.int64),
         below=np.zeros(n, np.int32),
@@ -143,10 +141,10 @@ def _linked(units: UnitValues, factors: Factors, trace: Trace, bags: int) -> Cut
     variable = trace.variable[:bags].copy()
     place = np.full(n, -1, np.int64)
     place[variable] = np.arange(bags)
-    found = trace.scope[: trace.scope_at[bags]]
-    free = place[found] >= 0  # a neighbour may have been held later
+    neighbours = trace.scope[: trace.scope_at[bags]]
+    free = place[neighbours] >= 0  # a neighbour may have been held later
     ends = np.concatenate([[0], np.cumsum(free)])[trace.scope_at[: bags + 1]]
-    scope = np.insert(found[free], ends[1:], variable)  # each bag ends with its own unit
+    scope = np.insert(neighbours[free], ends[1:], variable)  # each bag ends with its own unit
     scope_at = ends + np.arange(bags + 1)
     owner = np.repeat(np.arange(bags), np.diff(scope_at))
     logs = np.bincount(owner, np.log2(sizes[scope]), minlength=bags)
@@ -173,7 +171,6 @@ def _linked(units: UnitValues, factors: Factors, trace: Trace, bags: int) -> Cut
         child=np.empty(messages, np.int32),
         within=np.empty(messages, np.int64),
         factor_at=np.zeros(bags + 1, np.int64),
-        weight=np.empty(joined - messages, np.int32),
         part_at=np.zeros(joined - messages + 1, np.int64),
         digit=np.empty(len(factors.unit), np.int32),
         values=np.empty(len(factors.unit), np.int64),
@@ -198,7 +195,7 @@ def _linked(units: UnitValues, factors: Factors, trace: Trace, bags: int) -> Cut
 @inline
 def _score(g, v, factor):
     near = 0
-    for k in range(g.first[v], g.first[v] + g.many[v]):
+    for k in range(g.first[v], g.first[v] + g.n_cliques[v]):
         near += max(0, g.length[g.cliques[k]] - 1)
     return near * factor[v]
 
@@ -210,7 +207,7 @@ def _hold(g, v, cost, stamp):
     g.below[v] = -2
     g.mark[v] = stamp
     steps = 8
-    for k in range(g.first[v], g.first[v] + g.many[v]):
+    for k in range(g.first[v], g.first[v] + g.n_cliques[v]):
         c = g.cliques[k]
         begin, end = g.start[c], g.start[c] + g.length[c]
         steps += end - begin
@@ -266,7 +263,7 @@ def _eliminate(g, trace, cost, m, most, factor, limit):
             for u in range(n):
                 if g.below[u] >= 0:
                     best = max(best, _score(g, u, factor))
-                    steps += g.many[u]
+                    steps += g.n_cliques[u]
             steps += n
             some = 1 + (n - done - held) // 256
             for u in range(n):
@@ -281,7 +278,7 @@ def _eliminate(g, trace, cost, m, most, factor, limit):
         g.below[v] = -1
         trace.variable[done] = v
         at = trace.joined_at[done]
-        for k in range(g.first[v], g.first[v] + g.many[v]):
+        for k in range(g.first[v], g.first[v] + g.n_cliques[v]):
             c = g.cliques[k]
             trace.joined[at] = c
             at += 1
@@ -385,7 +382,6 @@ def _link(program, trace, units, factors, place, digit):
                         j -= 1
                     p.digit[j], p.values[j] = digit[u], f.values[z]
                     parts += 1
-                p.weight[count] = f.weight[c]
                 count += 1
                 p.part_at[count], p.held_at[count] = parts, held
         p.factor_at[b + 1] = count

@@ -72,10 +72,10 @@ def exchange(
                 gain += theta[c, i] if x[c, i] == 0 else -theta[c, i]
                 if size == lasts[c, t]:
                     break
-                many = rows.at[i + 1] - rows.at[i]
-                if many == 0:
+                n_rows = rows.at[i + 1] - rows.at[i]
+                if n_rows == 0:
                     break
-                r = rows.row[rows.at[i] + int(u[2 * size - 1] * many)]
+                r = rows.row[rows.at[i] + int(u[2 * size - 1] * n_rows)]
                 length = rows.offsets[r + 1] - rows.offsets[r]
                 i = rows.variable[rows.offsets[r] + int(u[2 * size] * length)]
             if not good or size < lasts[c, t]:

@@ -51,15 +51,15 @@ def random_row(tag, s, round, unit, word, number):
 
 
 @inline
-def _inputs(tag, p, s, first, many):
+def _inputs(tag, p, s, first, n_inputs):
     """Fill s.inputs for the tile."""
-    for j in range(many):
+    for j in range(n_inputs):
         at, end = peek(p.rest_at, first + j), peek(p.rest_at, first + j + 1)
         lanes = load(tag, s.x, peek(p.rest, at))
         for q in range(at + 1, end):
             lanes = lanes & load(tag, s.x, peek(p.rest, q))
         store(s.inputs, j, lanes)
-    for j in range(many, INDEX):
+    for j in range(n_inputs, INDEX):
         store(s.inputs, j, zeros(tag))
 
 
@@ -67,16 +67,16 @@ def _inputs(tag, p, s, first, many):
 def _sums(tag, p, s, w, row, v, word, sign):
     """sign * h_v in the 64 lanes of a word, as four rows of 16 int32."""
     first = peek(p.input_at, v)
-    many, at = peek(p.input_at, v + 1) - first, row * p.n_inputs + first
+    n_inputs, at = peek(p.input_at, v + 1) - first, row * p.n_inputs + first
     a = numbers(tag, sign * peek(w.theta, row * p.n + v))
     b, c, d, none = a, a, a, zeros(tag)
-    for j in range(many):
-        own = numbers(tag, sign * peek(w.coefficient, at + j))
+    for j in range(n_inputs):
+        term = numbers(tag, sign * peek(w.coefficient, at + j))
         lanes = peek(s.inputs, j * WIDTH + word)
-        a = plus(a, where(lanes, own, none))
-        b = plus(b, where(lanes >> np.uint64(LANES), own, none))
-        c = plus(c, where(lanes >> np.uint64(2 * LANES), own, none))
-        d = plus(d, where(lanes >> np.uint64(3 * LANES), own, none))
+        a = plus(a, where(lanes, term, none))
+        b = plus(b, where(lanes >> np.uint64(LANES), term, none))
+        c = plus(c, where(lanes >> np.uint64(2 * LANES), term, none))
+        d = plus(d, where(lanes >> np.uint64(3 * LANES), term, none))
     return a, b, c, d
 
 
@@ -116,10 +116,10 @@ def fill_tables(tag, p, s, w, row):
     for v in range(p.n):
         place = peek(s.table_at, v)
         if place > 0:
-            many = peek(p.input_at, v + 1) - peek(p.input_at, v)
-            blocks = 1 << max(0, many - INDEX)
+            n_inputs = peek(p.input_at, v + 1) - peek(p.input_at, v)
+            blocks = 1 << max(0, n_inputs - INDEX)
             for block in range(blocks):
-                for j in range(many):  # entry k of the block stands in lane k of word 0
+                for j in range(n_inputs):  # entry k of the block stands in lane k of word 0
                     lanes = _SET[j] if j < INDEX else _NONE
                     if j >= INDEX and (block >> (j - INDEX)) & 1:
                         lanes = _ALL
@@ -130,18 +130,18 @@ def fill_tables(tag, p, s, w, row):
 
 
 @inline
-def _index(tag, s, many, word):
+def _index(tag, s, n_inputs, word):
     """The entry of a block that each lane takes; s.blocks: the lanes of each block. -> the index"""
     index = zeros(tag)
     for j in range(INDEX):
         index = plus_bytes(index, peek(s.inputs, j * WIDTH + word), 1 << j)
     poke(s.blocks, 0, _ALL)
-    for j in range(INDEX, many):
+    for j in range(INDEX, n_inputs):
         lanes, half = peek(s.inputs, j * WIDTH + word), 1 << (j - INDEX)
         for block in range(half):
-            own = peek(s.blocks, block)
-            poke(s.blocks, half + block, own & lanes)
-            poke(s.blocks, block, own & ~lanes)
+            before = peek(s.blocks, block)
+            poke(s.blocks, half + block, before & lanes)
+            poke(s.blocks, block, before & ~lanes)
     return index
 
 
@@ -149,16 +149,16 @@ def _index(tag, s, many, word):
 def draw_alone(tag, p, s, w, row, unit, v, round):
     """A lone variable with terms: set its bit in the lanes that drew 1, among those in s.free."""
     first = peek(p.input_at, v)
-    many = peek(p.input_at, v + 1) - first
-    _inputs(tag, p, s, first, many)
+    n_inputs = peek(p.input_at, v + 1) - first
+    _inputs(tag, p, s, first, n_inputs)
     place = peek(s.table_at, v)
-    blocks = 1 << max(0, many - INDEX)
+    blocks = 1 << max(0, n_inputs - INDEX)
     for word in range(WIDTH):
         value, undecided = _NONE, peek(s.free, word)
         if undecided != _NONE:
             index = zeros(tag)
             if place > 0:
-                index = _index(tag, s, many, word)
+                index = _index(tag, s, n_inputs, word)
             else:
                 _write_block(tag, p, s, w, row, v, word, 0, ENTRIES)
             for j in range(4):

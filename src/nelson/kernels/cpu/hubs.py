@@ -26,18 +26,18 @@ _SMALL, _LARGE = 2.0**-_SHIFT, 2.0**_SHIFT
 
 
 class Trees(NamedTuple):
-    """A mixture of `many` trees over the same `n` hubs; one row of each array for each tree."""
+    """A mixture of `n_trees` trees over the same `n` hubs; one row of each array for each tree."""
 
-    many: int
+    n_trees: int
     n: int
     variable: np.ndarray  # (n,) int64: the hubs
-    order: np.ndarray  # (many, n) int32: hubs as they are drawn
-    parent: np.ndarray  # (many, n) int32: of each hub; -1: none
-    chance: np.ndarray  # (many, n, 2): of the value 1, given the value of the parent
-    clause_at: np.ndarray  # (many, n + 1) int64: the clauses of which hub h is the last
-    sign: np.ndarray  # (many, clauses) uint8: the value of h that makes the clause true
-    literal_at: np.ndarray  # (many, clauses + 1) int64
-    literal: np.ndarray  # (many, literals) int32: the others, 2 h + s
+    order: np.ndarray  # (n_trees, n) int32: hubs as they are drawn
+    parent: np.ndarray  # (n_trees, n) int32: of each hub; -1: none
+    chance: np.ndarray  # (n_trees, n, 2): of the value 1, given the value of the parent
+    clause_at: np.ndarray  # (n_trees, n + 1) int64: the clauses of which hub h is the last
+    sign: np.ndarray  # (n_trees, clauses) uint8: the value of h that makes the clause true
+    literal_at: np.ndarray  # (n_trees, clauses + 1) int64
+    literal: np.ndarray  # (n_trees, literals) int32: the others, 2 h + s
 
 
 @inline
@@ -61,19 +61,19 @@ def draw(trees, tree, key0, key1, number, x):
     key0, key1: of each word of 64 lanes. number: of the move.
     """
     for lane in range(x.shape[0]):
-        k, word, own = tree[lane], lane // 64, lane % 64
+        k, word, bit = tree[lane], lane // 64, lane % 64
         for place in range(trees.n):
             h = np.int64(trees.order[k, place])
-            at = counter(JOINT_ROUND + number, FIRST_UNIT + 64 * trees.variable[h] + own, 0)
+            at = counter(JOINT_ROUND + number, FIRST_UNIT + 64 * trees.variable[h] + bit, 0)
             u = np.float64(scramble(key0[word] + at, key1[word]) >> _11) * 2.0**-53
             x[lane, h] = u < _chance(trees, k, h, x, lane)
 
 
 @kernel
 def score(trees, x, mantissa, exponent):
-    """The probability of x (lanes, n) uint8 in each tree: (lanes, many) mantissa and exponent."""
+    """The probability of x (lanes, n) uint8 in each tree: mantissa, exponent (lanes, n_trees)."""
     for lane in range(x.shape[0]):
-        for k in range(trees.many):
+        for k in range(trees.n_trees):
             product, power = 1.0, 0
             for place in range(trees.n):
                 h = np.int64(trees.order[k, place])

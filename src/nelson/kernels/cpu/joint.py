@@ -3,7 +3,7 @@
 The program of a move (`cutset.py`) is the same for all lanes; the held values differ. A factor with
 held literals applies only in the lanes in which these are all false.
 
-    up      bag by bag in the order of elimination: F(s, a) = P(a) * factors * messages, for all
+    up      bag by bag in the order of elimination: F(s, a) = P(a) * clauses * messages, for all
             values s of the neighbours and a of the unit; the message is m(s) = sum of F(s, a)
     down    in the opposite order, where s has been drawn already: the unit takes the largest value
             a with U m(s) < F(s, a) + F(s, a + 1) + ... , or 0
@@ -11,9 +11,8 @@ held literals applies only in the lanes in which these are all false.
 Eight lanes are done at a time: an entry of a table is a row of LANES float64, one for each lane.
 After the way up the first part of a bag's table holds m, where F(., 0) was; the draw does not need
 F(., 0). If the largest entry of a message is below 2^-64 or at least 2 in a lane, the table of that
-lane is multiplied by a power of two, which is exact. (The caller limits what the factors of a unit
-multiply to: 2^-433 .. 2^433.) If it is 0, the state of the lane violates the formula, and the lane
-keeps it.
+lane is multiplied by a power of two, which is exact. If it is 0, the state of the lane violates the
+formula, and the lane keeps it.
 
 No entry is lost without a word. The least entry of each message that is not 0 is known: 2^low. A
 bag whose entries might fall below 2^LEAST, or that receives more than CHILDREN messages (a hub),
@@ -82,7 +81,7 @@ class JointScratch(NamedTuple):
 
     x: np.ndarray  # n rows: all ones in the lanes where a variable is true
     tables: np.ndarray  # rows of float64
-    found: np.ndarray  # LANES int64, then LANES + LANES float64: entries that were looked up
+    entries: np.ndarray  # LANES int64, then LANES + LANES float64: entries that were looked up
     places: np.ndarray  # int64: for each entry of a bag, the entry of a message
     powers: np.ndarray  # int64: for each entry and lane of a hub's bag, an exponent put aside
     lanes: np.ndarray  # one row: 32 GOLDEN times the number of the lane
@@ -97,9 +96,7 @@ class JointTask(NamedTuple):
     n: int
     weights: np.ndarray  # (contexts, values of all units): float64 in the bits of a uint64
     n_weights: int
-    factors: np.ndarray  # (contexts, columns): the weights of factors; column 0 is 0.0
-    n_factors: int
-    row: np.ndarray  # (rows,) int64: row of `weights` and `factors`
+    row: np.ndarray  # (rows,) int64: row of `weights`
     context: np.ndarray  # (rows,) int64
     word: np.ndarray  # (rows,) int64: number of the word, for the random numbers
     seed: np.uint64
@@ -114,7 +111,7 @@ def space(n: int, entries: int, largest: int) -> JointScratch:
     return JointScratch(
         x=aligned(n * LANES, fill=0),
         tables=aligned(entries * LANES),
-        found=aligned(3 * LANES, fill=0),
+        entries=aligned(3 * LANES, fill=0),
         places=np.empty(largest, np.int64),
         powers=np.empty(largest * LANES, np.int64),
         lanes=lanes,
@@ -139,8 +136,8 @@ def move(
     Row r has the blocks 8 r .. 8 r + 7. draw: if not, only Z is computed. Returns early once
     stop[0] is set; some states have then not been moved.
     """
-    round, many = JOINT_ROUND + number, len(helpers.variable)
-    _move(_TAG, cutset, units, helpers, many, task, work, stop, round, *blocks, draw)
+    round, n_helpers = JOINT_ROUND + number, len(helpers.variable)
+    _move(_TAG, cutset, units, helpers, n_helpers, task, work, stop, round, *blocks, draw)
 
 
 @inline
@@ -181,8 +178,8 @@ def _save(tag, task, s, r, shift):
 
 
 @inline
-def _apply(tag, p, s, c, base, first, low, last, value):
-    """Multiply the entries to which factor c applies; digits below `low` are 0.
+def _apply(tag, p, s, c, base, first, low, last, lanes):
+    """Of the entries to which factor c applies, keep those lanes; digits below `low` are 0.
 
     Digits first .. last - 1 of `size` are those of the bag.
     """
@@ -208,11 +205,11 @@ def _apply(tag, p, s, c, base, first, low, last, value):
                 poke(s.places, e, peek(s.places, e) + lowest * stride)
     for e in range(rows):
         at = peek(s.places, e)
-        store(s.tables, at, times(load(tag, s.tables, at), value))
+        store(s.tables, at, load(tag, s.tables, at) & lanes)
 
 
 @inline
-def _apply_to_bits(tag, p, s, c, base, stride, rows, value):
+def _apply_to_bits(tag, p, s, c, base, stride, rows, lanes):
     """As `_apply`, if all digits are bits. stride: that of the lowest digit."""
     others, at = rows - stride, base
     for part in range(peek(p.part_at, c), peek(p.part_at, c + 1)):
@@ -222,7 +219,7 @@ def _apply_to_bits(tag, p, s, c, base, stride, rows, value):
             at += bit
     e = others  # all subsets of the other digits
     while True:
-        store(s.tables, at + e, times(load(tag, s.tables, at + e), value))
+        store(s.tables, at + e, load(tag, s.tables, at + e) & lanes)
         if e == 0:
             break
         e = (e - 1) & others
@@ -241,18 +238,16 @@ def _grow(tag, s, base, rows, stride, size):
 
 
 @inline
-def _factor(tag, p, t, s, c, base, first, k, last, rows, factor):
-    """Apply factor c, whose lowest digit is k, where its held literals are all false."""
+def _factor(tag, p, s, c, base, first, k, last, rows):
+    """Apply factor c, whose lowest digit is k: entries are 0 where its held literals are false."""
     holds = zeros(tag)
     for h in range(peek(p.held_at, c), peek(p.held_at, c + 1)):
         holds = holds | _literal(tag, s.x, peek(p.held, h))
     if any_lane(~holds):
-        value = splat(tag, peek(t.factors, factor + peek(p.weight, c)))
-        value = (splat(tag, _UNIT) & holds) | (value & ~holds)
         if rows == 1 << (last - first):
-            _apply_to_bits(tag, p, s, c, base, peek(p.stride, k), rows, value)
+            _apply_to_bits(tag, p, s, c, base, peek(p.stride, k), rows, holds)
         else:
-            _apply(tag, p, s, c, base, first, k, last, value)
+            _apply(tag, p, s, c, base, first, k, last, holds)
 
 
 @inline
@@ -318,8 +313,8 @@ def _negative(tag, row):
 
 
 @inline
-def _own_low(tag, p, t, s, b, weight, size, factor):
-    """log2 of the least product of a weight of the unit and its factors, at most 0.
+def _least_weight(tag, t, s, weight, size):
+    """log2 of the least weight of the unit, at most 0.
 
     All lanes are lost if a weight is no double of full precision.
     """
@@ -329,21 +324,15 @@ def _own_low(tag, p, t, s, b, weight, size, factor):
         low = min(low, power - 1023)
         if power == 0:
             store(s.sums, 2, splat(tag, _EVERY))
-    for c in range(peek(p.factor_at, b), peek(p.factor_at, b + 1)):
-        if peek(p.weight, c):
-            low += min(
-                np.int64(0), np.int64(peek(t.factors, factor + peek(p.weight, c)) >> _52) - 1023
-            )
     return splat(tag, np.uint64(low))
 
 
 @inline
-def _receive_all(tag, p, s, base, message, size, own, first, last, m, messages):
-    """Multiply a table by its messages, with exponents put aside. own: log2 of its least entry."""
+def _receive_all(tag, p, s, base, message, size, low, first, last, m, messages):
+    """Multiply a table by its messages, with exponents put aside. low: log2 of its least entry."""
     rows = message * size
     for k in range(len(tag) * rows):
         poke(s.powers, k, 0)
-    low = own
     for c in range(m, messages):
         child = peek(p.child, c)
         after = low + load(tag, s.low, child)
@@ -359,12 +348,12 @@ def _receive_all(tag, p, s, base, message, size, own, first, last, m, messages):
 
 
 @inline
-def _fill(tag, p, t, s, b, base, weight, factor):
+def _fill(tag, p, t, s, b, base, weight):
     """F(s, a): the weight of a, times factors and messages.
 
-    weight, factor: where the weights of the unit and those of the factors begin. The table grows
-    from the highest digit to the lowest. A factor or message is applied as soon as all its digits
-    are there. Where exponents are put aside, all messages come at the end.
+    weight: where the weights of the unit begin. The table grows from the highest digit to the
+    lowest. A factor or message is applied as soon as all its digits are there. Where exponents are
+    put aside, all messages come at the end.
     """
     first, last = peek(p.scope_at, b), peek(p.scope_at, b + 1)
     k = last - 1
@@ -374,14 +363,14 @@ def _fill(tag, p, t, s, b, base, weight, factor):
         store(s.tables, base + a * stride, splat(tag, peek(t.weights, weight + a)))
     c, factors = peek(p.factor_at, b), peek(p.factor_at, b + 1)
     m, messages = peek(p.child_at, b), peek(p.child_at, b + 1)
-    own = _own_low(tag, p, t, s, b, weight, size, factor)
-    low = own
+    least = _least_weight(tag, t, s, weight, size)
+    low = least
     for j in range(m, messages):
         low = low + load(tag, s.low, peek(p.child, j))
     apart = messages - m > CHILDREN or any_lane(_negative(tag, low + splat(tag, _FAR)))
     while True:
         while c < factors and peek(p.digit, peek(p.part_at, c)) == k - first:
-            _factor(tag, p, t, s, c, base, first, k, last, rows, factor)
+            _factor(tag, p, s, c, base, first, k, last, rows)
             c += 1
         lowest = np.int64(1) << (k - first)
         while not apart and m < messages and peek(p.within, m) & (2 * lowest - 1) == lowest:
@@ -394,7 +383,7 @@ def _fill(tag, p, t, s, b, base, weight, factor):
         _grow(tag, s, base, rows, peek(p.stride, k), peek(p.size, k))
     if apart:
         message, top = peek(p.message, b), rows // peek(p.message, b)
-        _receive_all(tag, p, s, base, message, top, own, first, last, m, messages)
+        _receive_all(tag, p, s, base, message, top, least, first, last, m, messages)
 
 
 @inline
@@ -437,20 +426,20 @@ def _draw(tag, p, units, s, b, dead, u):
     for k in range(peek(p.look_at, b), peek(p.look_at, b + 1)):
         x = _literal(tag, s.x, peek(p.look, k))
         entry = entry + (x & splat(tag, peek(p.adds, k)))
-    store(s.found, 0, entry)
+    store(s.entries, 0, entry)
     base, message, unit = peek(p.table, b), peek(p.message, b), np.int64(peek(p.variable, b))
     for k in range(len(tag)):
-        at = (base + np.int64(peek(s.found, k))) * len(tag) + k
-        poke(s.found, k, at)
-        poke(s.found, len(tag) + k, peek(s.tables, at))
-    bound = times(u, load(tag, s.found, 1))
+        at = (base + np.int64(peek(s.entries, k))) * len(tag) + k
+        poke(s.entries, k, at)
+        poke(s.entries, len(tag) + k, peek(s.tables, at))
+    bound = times(u, load(tag, s.entries, 1))
     left, total = ~dead, zeros(tag)
     first, a = peek(units.at, unit), peek(units.at, unit + 1) - peek(units.at, unit) - 1
     while a > 0:
         for k in range(len(tag)):
-            at = np.int64(peek(s.found, k)) + a * message * len(tag)
-            poke(s.found, 2 * len(tag) + k, peek(s.tables, at))
-        total = plus(load(tag, s.found, 2), total)
+            at = np.int64(peek(s.entries, k)) + a * message * len(tag)
+            poke(s.entries, 2 * len(tag) + k, peek(s.tables, at))
+        total = plus(load(tag, s.entries, 2), total)
         drawn = less(bound, total) & left
         left = left & ~drawn
         _set(tag, s.x, peek(units.literal, first + a), drawn, dead)
@@ -468,7 +457,7 @@ def _move(tag, cutset, units, helpers, n_helpers, task, work, stop, round, first
             return
         r, shift = block // blocks, (block % blocks) * len(tag)
         _load(tag, h, n_helpers, t, s, r, shift)
-        weights, factors = peek(t.row, r) * t.n_weights, peek(t.row, r) * t.n_factors
+        weights = peek(t.row, r) * t.n_weights
         dead = zeros(tag)
         store(s.sums, 0, zeros(tag))
         store(s.sums, 1, splat(tag, _UNIT))
@@ -480,7 +469,7 @@ def _move(tag, cutset, units, helpers, n_helpers, task, work, stop, round, first
                 np.int64(peek(p.variable, b)),
             )
             size = peek(q.at, unit + 1) - peek(q.at, unit)
-            _fill(tag, p, t, s, b, base, weights + peek(q.at, unit), factors)
+            _fill(tag, p, t, s, b, base, weights + peek(q.at, unit))
             most = _send(tag, s, b, base, message, size)
             dead = dead | ~less(zeros(tag), most)
         lost = load(tag, s.sums, 2)

@@ -67,10 +67,10 @@ def lookup(typing: Any, array: Any, index: Any, entries: Any) -> Any:
 
 def lookup_way(triple: str, name: str, features: str) -> str:
     """The fastest of LOOKUPS that a machine has."""
-    found = [way for way in ("avx512vbmi", "avx2") if f"+{way}" in features.split(",")]
+    ways = [way for way in ("avx512vbmi", "avx2") if f"+{way}" in features.split(",")]
     if triple.startswith(("aarch64", "arm64")):
-        found = ["neon"]
-    return [*found, "loads"][0]
+        ways = ["neon"]
+    return [*ways, "loads"][0]
 
 
 def _part(builder: Any, row: Any, first: int, count: int) -> Any:
@@ -100,18 +100,18 @@ def _avx2(builder: Any, place: Any, chosen: Any) -> Any:
     table, parts = _table(builder, place), []
     for first in (0, 32):
         at = _part(builder, chosen, first, 32)
-        found = []
+        parts_of_table = []
         for quarter in range(0, ENTRIES, 16):
             some = _part(builder, table, quarter, 16)
             twice = ir.Constant(ir.VectorType(_I32, 32), [k % 16 for k in range(32)])
             both = builder.shuffle_vector(some, ir.Constant(some.type, ir.Undefined), twice)
-            found.append(_call(builder, "llvm.x86.avx2.pshuf.b", at.type, [both, at]))
+            parts_of_table.append(_call(builder, "llvm.x86.avx2.pshuf.b", at.type, [both, at]))
         for bit in (16, 32):
             mask = builder.and_(at, ir.Constant(at.type, [bit] * 32))
             is_set = builder.icmp_unsigned("!=", mask, ir.Constant(at.type, None))
-            pairs = zip(found[::2], found[1::2], strict=True)
-            found = [builder.select(is_set, high, low) for low, high in pairs]
-        parts += found
+            pairs = zip(parts_of_table[::2], parts_of_table[1::2], strict=True)
+            parts_of_table = [builder.select(is_set, high, low) for low, high in pairs]
+        parts += parts_of_table
     return _joined(builder, parts)
 
 
@@ -119,22 +119,22 @@ def _neon(builder: Any, place: Any, chosen: Any) -> Any:
     """One instruction takes 16 bytes from 64."""
     table = _table(builder, place)
     quarters = [_part(builder, table, first, 16) for first in range(0, ENTRIES, 16)]
-    found = []
+    looked_up = []
     for first in range(0, ENTRIES, 16):
         at = _part(builder, chosen, first, 16)
-        found.append(_call(builder, "llvm.aarch64.neon.tbl4.v16i8", at.type, [*quarters, at]))
-    return _joined(builder, found)
+        looked_up.append(_call(builder, "llvm.aarch64.neon.tbl4.v16i8", at.type, [*quarters, at]))
+    return _joined(builder, looked_up)
 
 
 def _loads(builder: Any, place: Any, chosen: Any) -> Any:
     """A load for each lane."""
-    table, found = builder.bitcast(place, ir.PointerType(_I8)), chosen
+    table, looked_up = builder.bitcast(place, ir.PointerType(_I8)), chosen
     for k in range(ENTRIES):
         lane = ir.Constant(_I32, k)
         at = builder.zext(builder.extract_element(chosen, lane), _I64)
         byte = builder.load(builder.gep(table, [at], inbounds=True))
-        found = builder.insert_element(found, byte, lane)
-    return found
+        looked_up = builder.insert_element(looked_up, byte, lane)
+    return looked_up
 
 
 def _call(builder: Any, name: str, result: Any, arguments: list[Any]) -> Any:
@@ -185,7 +185,7 @@ def compare_bytes(typing: Any, a: Any, b: Any) -> Any:
 
     def emit(context, builder, sig, args):
         a, b = (builder.bitcast(value, _BYTES) for value in args)
-        found = [builder.icmp_unsigned(sign, a, b) for sign in ("<", "==")]
-        return context.make_tuple(builder, result, [builder.bitcast(m, _I64) for m in found])
+        masks = [builder.icmp_unsigned(sign, a, b) for sign in ("<", "==")]
+        return context.make_tuple(builder, result, [builder.bitcast(m, _I64) for m in masks])
 
     return result(a, b), emit

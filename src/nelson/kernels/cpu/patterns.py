@@ -35,46 +35,46 @@ def _good(s, k, word, shift):
 
 
 @inline
-def _fill_constant(tag, s, w, pattern, many, word, shift):
+def _fill_constant(tag, s, w, pattern, n_variables, word, shift):
     """s.weights: the weights of all patterns in 16 lanes. -> their sum"""
     total, none = zeros(tag), zeros(tag)
-    for k in range(many + 1):
-        own = numbers(tag, peek(w.pattern, pattern + k))
-        own = where(_good(s, k, word, shift), own, none)
-        store(s.weights, k, own)
-        total = plus(total, own)
+    for k in range(n_variables + 1):
+        mass = numbers(tag, peek(w.pattern, pattern + k))
+        mass = where(_good(s, k, word, shift), mass, none)
+        store(s.weights, k, mass)
+        total = plus(total, mass)
     return total
 
 
 @inline
-def _fill_terms(tag, s, step, many, word, shift):
+def _fill_terms(tag, s, step, n_variables, word, shift):
     """The same with local fields: 2^31 / (K + 1) exp(E_k - the largest E of the lane)."""
     least, none = numbers(tag, _LEAST), zeros(tag)
     top, part = least, word * (ENTRIES // LANES) + shift // LANES
-    for k in range(many + 1):
+    for k in range(n_variables + 1):
         energy = none
         if k > 0:
             energy = load(tag, s.energy, (k - 1) * (ENTRIES // 2) + part)
         energy = where(_good(s, k, word, shift), energy, least)
         store(s.weights, k, energy)
         top = most(top, energy)
-    total, unit = zeros(tag), np.float32(2.0**31) / np.float32(many + 1)
-    for k in range(many + 1):
-        good, own = _good(s, k, word, shift), none
+    total, unit = zeros(tag), np.float32(2.0**31) / np.float32(n_variables + 1)
+    for k in range(n_variables + 1):
+        good, mass = _good(s, k, word, shift), none
         if good != _NONE:
-            own = where(good, weight(load(tag, s.weights, k), top, step, unit), none)
-        store(s.weights, k, own)
-        total = plus(total, own)
+            mass = where(good, weight(load(tag, s.weights, k), top, step, unit), none)
+        store(s.weights, k, mass)
+        total = plus(total, mass)
     return total
 
 
 @inline
-def draw_pattern(tag, p, s, w, row, unit, first, many, kind, round):
+def draw_pattern(tag, p, s, w, row, unit, first, n_variables, kind, round):
     """Fill s.drawn for the lanes that are free."""
-    for k in range(many + 1):
+    for k in range(n_variables + 1):
         store(s.drawn, k, zeros(tag))
     if kind == TERMS:
-        for k in range(many):
+        for k in range(n_variables):
             write_fields(tag, p, s, w, row, peek(p.literal, first + k), k * (ENTRIES // 2))
     step, pattern = peek(w.step, row), row * p.n_patterns + first + unit
     for word in range(WIDTH):
@@ -83,12 +83,12 @@ def draw_pattern(tag, p, s, w, row, unit, first, many, kind, round):
             if (free >> np.uint64(shift)) & _PART == _NONE:
                 continue
             if kind == TERMS:
-                total = _fill_terms(tag, s, step, many, word, shift)
+                total = _fill_terms(tag, s, step, n_variables, word, shift)
             else:
-                total = _fill_constant(tag, s, w, pattern, many, word, shift)
+                total = _fill_constant(tag, s, w, pattern, n_variables, word, shift)
             chosen = share_of(random_row(tag, s, round, unit, word, shift // 2), total)
             reached, before = zeros(tag), _NONE  # pattern k: the first sum up to k above `chosen`
-            for k in range(many + 1):
+            for k in range(n_variables + 1):
                 reached = plus(reached, load(tag, s.weights, k))
                 above = below(chosen, reached)
                 at = k * WIDTH + word

@@ -78,8 +78,8 @@ class UnitScratch(NamedTuple):
 class UnitTask(NamedTuple):
     """What to sweep, in place."""
 
-    words: np.ndarray  # (contexts, many, n) uint64
-    many: int
+    words: np.ndarray  # (contexts, n_words, n) uint64
+    n_words: int
     context: np.ndarray  # (contexts,) int64: their numbers, for the random numbers
     first_word: int  # number of the first word, for the random numbers
     seed: np.uint64
@@ -89,7 +89,7 @@ class UnitTask(NamedTuple):
 
 def tiles(task: UnitTask) -> int:
     """How many tiles the states make."""
-    return len(task.context) * -(-task.many // WIDTH)
+    return len(task.context) * -(-task.n_words // WIDTH)
 
 
 def space(program: UnitProgram, draws: int) -> UnitScratch:

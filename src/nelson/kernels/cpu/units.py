@@ -127,15 +127,15 @@ def _bad(tag, p, s, pattern):
 
 
 @inline
-def _find_bad(tag, p, s, unit, first, many):
+def _find_bad(tag, p, s, unit, first, n_variables):
     """Fill s.bad and s.old. The unit is left at pattern 0."""
-    for k in range(many):
+    for k in range(n_variables):
         code = peek(p.literal, first + k)
         store(s.old, k, load(tag, s.x, code >> 1))
         store(s.x, code >> 1, splat(tag, _sign(code)))
         store(s.bad, k + 1, zeros(tag))
     store(s.bad, 0, zeros(tag))
-    for k in range(many + 1):
+    for k in range(n_variables + 1):
         code = peek(p.literal, first + max(0, k - 1))
         if k > 0:
             store(s.x, code >> 1, splat(tag, ~_sign(code)))
@@ -146,10 +146,10 @@ def _find_bad(tag, p, s, unit, first, many):
 
 
 @inline
-def _free(tag, p, s, first, many):
+def _free(tag, p, s, first, n_variables):
     """The lanes that have two patterns to choose from, and a present one that is not bad."""
     once, twice, stuck, seen = ~load(tag, s.bad, 0), zeros(tag), zeros(tag), zeros(tag)
-    for k in range(many):
+    for k in range(n_variables):
         bad = load(tag, s.bad, k + 1)
         is_true = load(tag, s.old, k) ^ _sign(peek(p.literal, first + k))
         twice = twice | (once & ~bad)
@@ -197,14 +197,14 @@ def _move_one(tag, p, w, s, alive, row, unit, first, kind, round):
 
 
 @inline
-def _move_many(tag, p, w, s, alive, row, unit, first, many, kind, round):
+def _move_many(tag, p, w, s, alive, row, unit, first, n_variables, kind, round):
     """A unit of several literals."""
-    _find_bad(tag, p, s, unit, first, many)
-    free = alive & _free(tag, p, s, first, many)
+    _find_bad(tag, p, s, unit, first, n_variables)
+    free = alive & _free(tag, p, s, first, n_variables)
     store(s.free, 0, free)
     if any_lane(free):
-        draw_pattern(tag, p, s, w, row, unit, first, many, kind, round)
-    for k in range(many):
+        draw_pattern(tag, p, s, w, row, unit, first, n_variables, kind, round)
+    for k in range(n_variables):
         code = peek(p.literal, first + k)
         old, new = load(tag, s.old, k), load(tag, s.drawn, k + 1) ^ _sign(code)
         store(s.x, code >> 1, (old & ~free) | (new & free))
@@ -217,7 +217,7 @@ def _open(tag, p, t, s, context, first, count):
         store(s.x, v, zeros(tag))
     store(s.free, 0, zeros(tag))
     for k in range(count):
-        at = (context * t.many + first + k) * p.n
+        at = (context * t.n_words + first + k) * p.n
         for v in range(p.n):
             poke(s.x, v * WIDTH + k, peek(t.words, at + v))
         key0, key1 = keys(t.seed, peek(t.context, context), t.first_word + first + k)
@@ -230,7 +230,7 @@ def _open(tag, p, t, s, context, first, count):
 @inline
 def _close(p, t, s, context, first, count):
     for k in range(count):
-        at = (context * t.many + first + k) * p.n
+        at = (context * t.n_words + first + k) * p.n
         for v in range(p.n):
             poke(t.words, at + v, peek(s.x, v * WIDTH + k))
 
@@ -238,11 +238,11 @@ def _close(p, t, s, context, first, count):
 @kernel
 def _sweep(tag, program, weights, task, work, stop, first_tile, last_tile):
     p, w, t, s = bare(program), bare(weights), bare(task), bare(work)
-    tiles = (t.many + WIDTH - 1) // WIDTH
+    tiles = (t.n_words + WIDTH - 1) // WIDTH
     for tile in range(first_tile, last_tile):
         row = tile // tiles
         first_word = (tile - row * tiles) * WIDTH
-        count = min(WIDTH, t.many - first_word)
+        count = min(WIDTH, t.n_words - first_word)
         if peek(s.table_of, 0) != row:
             fill_tables(tag, p, s, w, row)
         alive = _open(tag, p, t, s, row, first_word, count)
@@ -253,11 +253,11 @@ def _sweep(tag, program, weights, task, work, stop, first_tile, last_tile):
             unit, round = begin, UNIT_ROUND + t.done + k
             for _ in range(p.n_units):
                 first, kind = peek(p.unit_at, unit), peek(p.kind, unit)
-                many = peek(p.unit_at, unit + 1) - first
-                if many == 1:
+                n_variables = peek(p.unit_at, unit + 1) - first
+                if n_variables == 1:
                     _move_one(tag, p, w, s, alive, row, unit, first, kind, round)
                 else:
-                    _move_many(tag, p, w, s, alive, row, unit, first, many, kind, round)
+                    _move_many(tag, p, w, s, alive, row, unit, first, n_variables, kind, round)
                 unit += step
                 if unit >= p.n_units:
                     unit -= p.n_units

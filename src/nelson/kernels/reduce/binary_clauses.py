@@ -26,14 +26,14 @@ def _excludes(at, near, a, b):
 
 
 @kernel
-def exactly_one(literals, offsets, at, near, limit, found):
+def exactly_one(literals, offsets, at, near, limit, is_exactly_one):
     """found[j] = 1 if the literals of clause j exclude each other, so that exactly one is true.
 
     Ends after `limit` steps; clauses that were not looked at count as not found.
     """
     steps = 0
     for j in range(offsets.size - 1):
-        found[j] = 0
+        is_exactly_one[j] = 0
         size = offsets[j + 1] - offsets[j]
         if size < 2 or steps > limit:
             continue
@@ -54,7 +54,7 @@ def exactly_one(literals, offsets, at, near, limit, found):
             if not good:
                 break
         if good:
-            found[j] = 1
+            is_exactly_one[j] = 1
 
 
 @kernel
@@ -71,20 +71,20 @@ def cliques(order, at, near, used, limit, some, out, ends):
         seed = order[k]
         if used[seed >> 1] or steps > limit:
             continue
-        many = 0
+        n_left = 0
         for t in range(at[seed], at[seed + 1]):
             if not used[near[t] >> 1] and near[t] >> 1 != seed >> 1:
-                some[many] = near[t]
-                many += 1
-        if many == 0:
+                some[n_left] = near[t]
+                n_left += 1
+        if n_left == 0:
             continue
         out[filled] = seed
         used[seed >> 1] = 1
         size = 1
-        while many > 0:
+        while n_left > 0:
             # The literal with the most excluded ones is the likeliest to be in a large clique.
             best = 0
-            for t in range(many):
+            for t in range(n_left):
                 a, b = some[t], some[best]
                 if at[a + 1] - at[a] > at[b + 1] - at[b]:
                     best = t
@@ -93,13 +93,13 @@ def cliques(order, at, near, used, limit, some, out, ends):
             used[taken >> 1] = 1
             size += 1
             left = 0
-            for t in range(many):
+            for t in range(n_left):
                 steps += 1
                 other = some[t]
                 if other >> 1 != taken >> 1 and _excludes(at, near, taken, other):
                     some[left] = other
                     left += 1
-            many = left
+            n_left = left
         filled += size
         ends[count] = filled
         count += 1

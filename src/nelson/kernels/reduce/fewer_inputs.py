@@ -77,10 +77,10 @@ def _forget(s, v, f, undo, saved):
 
 @helper
 def _listed(undo, count, v):
-    found = False
+    listed = False
     for k in range(count):
-        found |= undo.tried[k] == v
-    return found
+        listed |= undo.tried[k] == v
+    return listed
 
 
 @helper

@@ -107,7 +107,7 @@ def compatible_pair(literals, offsets, members, first, last, mark):
         i = members[a]
         for t in range(offsets[i], offsets[i + 1]):
             mark[abs(literals[t]) - 1] = sign_of(literals[t])
-        found = -1
+        free = -1
         for b in range(a + 1, last):
             j = members[b]
             clash = False
@@ -116,12 +116,12 @@ def compatible_pair(literals, offsets, members, first, last, mark):
                     clash = True
                     break
             if not clash:
-                found = j
+                free = j
                 break
         for t in range(offsets[i], offsets[i + 1]):
             mark[abs(literals[t]) - 1] = 0
-        if found >= 0:
-            return i, found
+        if free >= 0:
+            return i, free
     return -1, -1
 
 
@@ -157,17 +157,17 @@ def condition1(literals, offsets, start, clause, mark, hubs):
 
 
 @kernel
-def best_split(literals, offsets, start, own, group, size, held):
+def best_split(literals, offsets, start, literal, group, size, held):
     """The variable whose split leaves the fewest pairs. -> (variable, pairs saved, larger side)
 
     A variable with P positive, N negative and F other members settles P*N pairs and makes the pairs
     among the F others appear twice. Variable -2: all members hold one literal that comes before
-    literal `own` (longer list first, then lower code), so that the list of that literal settles all
+    `literal` (longer list first, then lower code), so that the list of that literal settles all
     pairs. held int32 (2, n): scratch, the number of members with v and with not-v, zero on entry
     and on return.
     """
     best, most, larger = -1, 0, 1
-    length = start[own + 1] - start[own]
+    length = start[literal + 1] - start[literal]
     for a in range(size):
         for t in range(offsets[group[a]], offsets[group[a] + 1]):
             held[1 if literals[t] < 0 else 0, abs(literals[t]) - 1] += 1
@@ -182,7 +182,7 @@ def best_split(literals, offsets, start, own, group, size, held):
             if p == size or n == size:
                 code = 2 * v + (n == size)
                 other = start[code + 1] - start[code]
-                if other > length or (other == length and code < own):
+                if other > length or (other == length and code < literal):
                     best = -2
             held[0, v] = 0  # each variable is considered once; this also clears the scratch
             held[1, v] = 0
@@ -190,8 +190,8 @@ def best_split(literals, offsets, start, own, group, size, held):
 
 
 @kernel
-def search_hub(literals, offsets, start, clause, own, count, mark, held, work, group, sizes):
-    """As `compatible_pair` for the first `count` clauses of literal `own`, by divide and conquer.
+def search_hub(literals, offsets, start, clause, literal, count, mark, held, work, group, sizes):
+    """As `compatible_pair` for the first `count` clauses of `literal`, by divide and conquer.
 
     Split the members on a variable v into those with v (P), with not-v (N), and others (F). P and N
     clash on v, so only the pairs inside P+F and inside N+F remain. A split is made only if it
@@ -203,7 +203,7 @@ def search_hub(literals, offsets, start, clause, own, count, mark, held, work, g
     1 + 0.71 + 0.71^2 + ... < 3.5 lists.
     """
     for a in range(count):
-        work[a] = clause[start[own] + a]
+        work[a] = clause[start[literal] + a]
     sizes[0] = count
     top, depth = count, 1
     while depth > 0:
@@ -214,7 +214,7 @@ def search_hub(literals, offsets, start, clause, own, count, mark, held, work, g
             group[a] = work[top + a]
         v, saved, larger = -1, 0, 1
         if size > PAIRWISE:
-            v, saved, larger = best_split(literals, offsets, start, own, group, size, held)
+            v, saved, larger = best_split(literals, offsets, start, literal, group, size, held)
         if v == -2:
             continue
         if saved <= 4 * size:

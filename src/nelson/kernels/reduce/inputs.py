@@ -184,9 +184,9 @@ def roles(s, f, mark, code, role):
         v = f.definer[j]
         role[j] = TEST
         if v >= 0:
-            own = 1 if code[v] == 2 * v else -1
+            sign = 1 if code[v] == 2 * v else -1
             for place in range(s.begin[j], s.begin[j] + s.size[j]):
-                if s.literals[place] == own * (v + 1):
+                if s.literals[place] == sign * (v + 1):
                     role[j] = TERM
             if role[j] == TEST and _is_implied(s, f, j, v, code[v], mark):
                 role[j] = IMPLIED

@@ -92,15 +92,15 @@ def probe(
             literals, offsets, start, where, values, left, trail, 0, tail
         )
         work += 2 * cost + tail
-        kept = 0
+        n_kept = 0
         if not conflict:
             twin = i > 0 and order[i - 1] == -assumed
             for k in range(1, tail):
                 implied = trail[k]
                 code = code_of(implied)
                 if twin and stamp[code] == i:
-                    keep[kept] = implied
-                    kept += 1
+                    keep[n_kept] = implied
+                    n_kept += 1
                 elif twin and stamp[code ^ 1] == i and equal < pairs.shape[0]:
                     pairs[equal, 0] = implied
                     pairs[equal, 1] = assumed
@@ -110,12 +110,12 @@ def probe(
         if conflict:
             keep[0] = -assumed
             failed += 1
-            kept = 1
+            n_kept = 1
         else:
-            necessary += kept
-        if kept > 0:
+            necessary += n_kept
+        if n_kept > 0:
             tail = 0
-            for k in range(kept):
+            for k in range(n_kept):
                 tail = _assign(keep[k], values, trail, tail)
             head, tail, conflict, cost = _propagate(
                 literals, offsets, start, where, values, left, trail, 0, tail

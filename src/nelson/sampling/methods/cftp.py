@@ -45,14 +45,14 @@ ENDED = (
 CFTP = 3
 #: By evidence: the length of the first run of the next draw.
 _LENGTH: Slot[Recent[tuple[int, ...], int]] = Slot("sweeps until coupled chains meet")
-_OTHERS: Slot[Recent[tuple[int, ...], cftp.Others]] = Slot("other literals of each occurrence")
+_VISITS: Slot[Recent[tuple[int, ...], cftp.Visits]] = Slot("what a coupled sweep reads")
 
 
 def kernel(problem: Problem, first: int = 1) -> engine.Kernel:
     """first: length of the first run. It changes the time, never a sample."""
-    known = problem.formula.memo.recent(_OTHERS, 16)
-    others = known.once(problem.evidence, lambda: cftp.others(problem.program))
-    run, scratch = partial(cftp.run, others), partial(cftp.scratch, first=first)
+    known = problem.formula.memo.recent(_VISITS, 16)
+    visits = known.once(problem.evidence, lambda: cftp.visits(problem.program))
+    run, scratch = partial(cftp.run, visits), partial(cftp.scratch, first=first)
     return engine.Kernel(Problem.law, run, scratch, finishes=True)
 
 
