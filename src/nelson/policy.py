@@ -8,13 +8,50 @@ A share is a share of the time that is left; it matters only with `seconds=`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
-from typing import Any
+from dataclasses import FrozenInstanceError, dataclass, fields, replace
+from inspect import Parameter, Signature
+from typing import Any, TypeVar, dataclass_transform
+
+T = TypeVar("T")
 
 
-@dataclass(frozen=True, repr=False, eq=False)
+@dataclass_transform(frozen_default=True, eq_default=False)
+def _numbers(cls: type[T]) -> type[T]:
+    """A frozen dataclass whose methods are those of `_Numbers`: `dataclass` compiles them for each
+    class, which takes 7 ms of each import.
+    """
+    return dataclass(init=False, repr=False, eq=False)(cls)
+
+
+class _Signature:
+    """What help() and editors show of the arguments, made when it is asked for."""
+
+    def __get__(self, instance: object, owner: Any) -> Any:
+        kind = Parameter.KEYWORD_ONLY
+        return Signature([Parameter(f.name, kind, default=f.default) for f in fields(owner)])
+
+
+@_numbers
 class _Numbers:
     """Prints only what differs from the default, so that help() stays short."""
+
+    __signature__ = _Signature()
+
+    def __init__(self, **changes: Any) -> None:
+        unknown = changes.keys() - self.__dataclass_fields__.keys()
+        if unknown:
+            names = ", ".join(sorted(unknown))
+            raise TypeError(
+                f"{type(self).__name__} has no {names}; it has "
+                f"{', '.join(self.__dataclass_fields__)}"
+            )
+        self.__dict__.update(changes)  # the defaults are attributes of the class
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise FrozenInstanceError(f"cannot assign to field {name!r}")
+
+    def __delattr__(self, name: str) -> None:
+        raise FrozenInstanceError(f"cannot delete field {name!r}")
 
     def __repr__(self) -> str:
         changed = [
@@ -24,8 +61,6 @@ class _Numbers:
         ]
         return f"{type(self).__name__}({', '.join(changed)})"
 
-    # Not by `dataclass`, which compiles them for each class: 3 ms of each import.
-
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and self._values() == other._values()
 
@@ -33,15 +68,14 @@ class _Numbers:
         """Computed once: a memo asks for it at each call."""
         value = self.__dict__.get("_hash")
         if value is None:
-            value = hash(self._values())
-            object.__setattr__(self, "_hash", value)
+            value = self.__dict__["_hash"] = hash(self._values())
         return int(value)
 
     def _values(self) -> tuple[Any, ...]:
         return tuple(getattr(self, field.name) for field in fields(self))
 
 
-@dataclass(frozen=True, repr=False, eq=False)
+@_numbers
 class AutoPolicy(_Numbers):
     """Which steps `method="auto"` takes, in general."""
 
@@ -69,7 +103,7 @@ class AutoPolicy(_Numbers):
         return step in self.without
 
 
-@dataclass(frozen=True, repr=False, eq=False)
+@_numbers
 class EnumerationPolicy(_Numbers):
     """When `auto` enumerates the structures of a component."""
 
@@ -86,7 +120,7 @@ class EnumerationPolicy(_Numbers):
     input_share: float = 0.2
 
 
-@dataclass(frozen=True, repr=False, eq=False)
+@_numbers
 class CircuitPolicy(_Numbers):
     """How long `auto` compiles. Effort is counted in units of `nelson.exact.circuit.attempts`."""
 
@@ -111,7 +145,7 @@ class CircuitPolicy(_Numbers):
     waiting_share: float = 0.8
 
 
-@dataclass(frozen=True, repr=False, eq=False)
+@_numbers
 class CouplingPolicy(_Numbers):
     """The trial that tells whether coupled chains of all starts meet (`cftp` is then exact)."""
 
@@ -136,7 +170,7 @@ class CouplingPolicy(_Numbers):
     share: float = 0.1
 
 
-@dataclass(frozen=True, repr=False, eq=False)
+@_numbers
 class RejectionPolicy(_Numbers):
     """When `auto` proposes random assignments, or random inputs of gates."""
 
@@ -165,7 +199,7 @@ class RejectionPolicy(_Numbers):
     share: float = 0.1
 
 
-@dataclass(frozen=True, repr=False, eq=False)
+@_numbers
 class ChainPolicy(_Numbers):
     """Which chains `auto` tries and diagnoses, and the share of the time left that each gets."""
 
@@ -205,7 +239,7 @@ class ChainPolicy(_Numbers):
     contexts: int = 8
 
 
-@dataclass(frozen=True, repr=False, eq=False)
+@_numbers
 class UniquePolicy(_Numbers):
     """How `unique=True` ends: when rows are counted, enumerated, or given up."""
 
@@ -223,7 +257,7 @@ class UniquePolicy(_Numbers):
     cells: int = 1 << 28
 
 
-@dataclass(frozen=True, repr=False, eq=False)
+@_numbers
 class ReservePolicy(_Numbers):
     """The solver that starts beside `auto`, with `seconds=`, so that nobody leaves empty-handed."""
 
@@ -240,7 +274,7 @@ class ReservePolicy(_Numbers):
     decide_share: float = 0.85
 
 
-@dataclass(frozen=True, repr=False, eq=False)
+@_numbers
 class ExactPolicy(_Numbers):
     """Which formulas have an exact law (`nelson.exact.law`), and by which route."""
 
@@ -280,7 +314,7 @@ class ExactPolicy(_Numbers):
     seconds: float = 60.0
 
 
-@dataclass(frozen=True, repr=False, eq=False)
+@_numbers
 class MovesPolicy(_Numbers):
     """Which joint moves and jumps chains make (`nelson.chains.moves`), and what they may cost."""
 
@@ -312,7 +346,7 @@ class MovesPolicy(_Numbers):
     accepted: float = 0.05
 
 
-@dataclass(frozen=True, repr=False, eq=False)
+@_numbers
 class DiagnosisPolicy(_Numbers):
     """How long a pilot run goes on before chains are called heuristic (`nelson.chains.diagnosis`).
 
@@ -349,7 +383,7 @@ class DiagnosisPolicy(_Numbers):
     mode_seconds: float = 1.0
 
 
-@dataclass(frozen=True, repr=False, eq=False)
+@_numbers
 class TermsPolicy(_Numbers):
     """How laws with products of variables are drawn (`nelson.sample(..., terms=...)`)."""
 
@@ -360,7 +394,7 @@ class TermsPolicy(_Numbers):
     pilot_share: float = 0.5
 
 
-@dataclass(frozen=True, repr=False, eq=False)
+@_numbers
 class LogZPolicy(_Numbers):
     """How log Z is computed where the exact law does not answer (`nelson.log_z`)."""
 
@@ -420,7 +454,7 @@ class LogZPolicy(_Numbers):
     terms_bridge_share: float = 0.4
 
 
-@dataclass(frozen=True, repr=False, eq=False)
+@_numbers
 class FitPolicy(_Numbers):
     """When a fit of theta stops, and how it divides its time: `nelson.learn`, shares, tables.
 
@@ -455,7 +489,7 @@ class FitPolicy(_Numbers):
     converged: float = 1e-2
 
 
-@dataclass(frozen=True, repr=False, eq=False)
+@_numbers
 class PairPolicy(_Numbers):
     """Which pairs of fields `Space.learn` tries, and when its search ends."""
 
@@ -481,7 +515,7 @@ class PairPolicy(_Numbers):
     failures: int = 4
 
 
-@dataclass(frozen=True, repr=False, eq=False)
+@_numbers
 class JudgingPolicy(_Numbers):
     """How `nelson.judge` chooses a test and the number of samples."""
 
@@ -505,7 +539,7 @@ class JudgingPolicy(_Numbers):
     pair_draws: int = 4_000_000
 
 
-@dataclass(frozen=True, repr=False, eq=False)
+@_numbers
 class SpacePolicy(_Numbers):
     """How fields and rules of a space become variables and clauses."""
 
@@ -541,7 +575,7 @@ class SpacePolicy(_Numbers):
     least_share: float = 1 / 64
 
 
-@dataclass(frozen=True, repr=False, eq=False)
+@_numbers
 class CoverPolicy(_Numbers):
     """How `Space.cover` searches for a small table, and `Space.coverage` for legal tuples."""
 
@@ -568,7 +602,7 @@ class CoverPolicy(_Numbers):
     draw_seconds: float = 5.0
 
 
-@dataclass(frozen=True, repr=False, eq=False)
+@_numbers
 class Policy(_Numbers):
     """One group of numbers for each decision. Frozen and hashable: it is part of memo keys.
 

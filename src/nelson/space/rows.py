@@ -7,7 +7,6 @@ small choice. Values are made when they are asked for.
 from __future__ import annotations
 
 import datetime
-import decimal
 import numbers
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, overload
@@ -275,7 +274,9 @@ def as_numbers(column: Any) -> np.ndarray:
         except (ValueError, TypeError):
             pass
         return out
-    real = (numbers.Real, decimal.Decimal)
+    from decimal import Decimal
+
+    real = (numbers.Real, Decimal)
     out[~missing] = [float(v) if isinstance(v, real) else np.nan for v in known]
     return out
 

@@ -14,7 +14,6 @@ Every field numbers its values 0, 1, ..., size - 1: the *codes*. Rows are kept a
 from __future__ import annotations
 
 import bisect
-import difflib
 import itertools
 import math
 import numbers
@@ -316,8 +315,10 @@ def lookup(values: tuple[Hashable, ...]) -> np.ndarray:
 
 def unknown(what: str, asked: Any, known: Iterable[Any]) -> FormulaError:
     """An error that lists the known names, and the one that looks most alike first."""
+    from difflib import get_close_matches
+
     names = list(known)
-    near = difflib.get_close_matches(str(asked)[:200], [str(n)[:200] for n in names], 1)
+    near = get_close_matches(str(asked)[:200], [str(n)[:200] for n in names], 1)
     shown = ", ".join(shortened(repr(name), 200) for name in names[:8])
     shown += ", ..." if len(names) > 8 else ""
     hint = f"one of {shown}" if names else "a name that was declared"
