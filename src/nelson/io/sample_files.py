@@ -36,7 +36,6 @@ from nelson.errors import NelsonError
 from nelson.io.arrow import load_pyarrow, packed_table
 from nelson.io.table_formats import delimited, npz, parquet, text
 
-FORMATS = ("text", "csv", "npz", "parquet")
 _OTHER_FORMATS = {".npy", ".tsv", ".json", ".gz", ".xz", ".bz2", ".zst", ".arrow", ".h5"}
 _CSV_CELLS = 1 << 24  # of CSV, spelled at once: 32 MB
 _ROWS_PER_GROUP = 65536  # of Parquet, a multiple of 64: fast to read, and small enough for memory
@@ -272,7 +271,7 @@ _READERS = {"text": text, "csv": delimited, "npz": npz, "parquet": parquet}
 def make_writer(
     kind: str, out: BinaryIO, variables: Sequence[int], names: Sequence[str] | None = None
 ) -> Writer:
-    """A writer of the named format (`FORMATS`) over an open binary file.
+    """A writer of the named format (text, csv, npz, parquet) over an open binary file.
 
     names: of the variables, for a header of the file; text has none.
     """

@@ -115,19 +115,15 @@ class Rows(Sequence[dict[str, Any]]):
             raise NelsonError("to_pandas needs pandas: pip install pandas") from error
         columns: dict[str, Any] = {}
         for name, field in self.fields.items():
-            if isinstance(field, Choice) and None in field.values:  # pandas: a missing value
-                columns[name] = pandas.Categorical(
-                    self[name], [v for v in field.values if v is not None]
-                )
-            elif isinstance(field, Choice):
-                kind = pandas.CategoricalDtype(
-                    pandas.Index(list(field.values), tupleize_cols=False)
-                )
-                columns[name] = pandas.Categorical.from_codes(
-                    self.codes[name].astype(_signed(field.size)), dtype=kind
-                )
-            else:
+            if not isinstance(field, Choice):
                 columns[name] = self[name]
+                continue
+            values = [v for v in field.values if v is not None]
+            present = np.array([v is not None for v in field.values])
+            places = np.where(present, present.cumsum() - 1, -1)  # -1: pandas' missing value
+            kind = pandas.CategoricalDtype(pandas.Index(values, tupleize_cols=False))
+            codes = places.astype(_signed(field.size))[self.codes[name]]
+            columns[name] = pandas.Categorical.from_codes(codes, dtype=kind)
         return pandas.DataFrame(columns, index=pandas.RangeIndex(len(self)), copy=False)
 
     def to_arrow(self) -> Any:

@@ -156,14 +156,9 @@ def _check(space: Space, into: Callable[..., Any]) -> None:
     """Raises FormulaError unless a dataclass has the fields of the space."""
     if not dataclasses.is_dataclass(into):
         return
-    wanted = {field.name for field in dataclasses.fields(into) if field.init}
-    required = {
-        field.name
-        for field in dataclasses.fields(into)
-        if field.init
-        and field.default is dataclasses.MISSING
-        and field.default_factory is dataclasses.MISSING
-    }
+    fields, nothing = [f for f in dataclasses.fields(into) if f.init], dataclasses.MISSING
+    wanted = {f.name for f in fields}
+    required = {f.name for f in fields if f.default is nothing and f.default_factory is nothing}
     lost, missing = sorted(set(space.fields) - wanted), sorted(required - set(space.fields))
     if lost or missing:
         problems = [f"has no {', '.join(lost)}"] * bool(lost)

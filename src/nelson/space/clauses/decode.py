@@ -146,24 +146,18 @@ def _codes(field: Field, planes: list[np.ndarray], count: int) -> np.ndarray:
     number = np.zeros(count, kind)
     for j, plane in enumerate(planes):
         number |= unpacked(plane, count).astype(kind) << kind(j)
-    return _code_of_number(field, number, len(planes))
+    if low < 0 and planes:  # two's complement: arithmetic wraps in 64 bits
+        top = np.uint64(len(planes) - 1)
+        number |= (np.uint64(0) - (number >> top & np.uint64(1))) << top
+    if low:
+        number -= np.uint64(low % 2**64)
+    return number.astype(code_type(field.size), copy=False)
 
 
 def _lowest(field: Field) -> int:
     """The lowest value of an integer that is encoded as a binary number; else 0."""
     binary = isinstance(field, Integer) and field.size > 2 and not is_one_hot(field)
     return field.low if isinstance(field, Integer) and binary else 0
-
-
-def _code_of_number(field: Field, number: np.ndarray, width: int) -> np.ndarray:
-    """Binary numbers of `width` bits, in two's complement, as distances from the lowest value."""
-    low = _lowest(field)
-    if low < 0 and width:  # arithmetic wraps in 64 bits
-        top = np.uint64(width - 1)
-        number |= (np.uint64(0) - (number >> top & np.uint64(1))) << top
-    if low:
-        number -= np.uint64(low % 2**64)
-    return number.astype(code_type(field.size), copy=False)
 
 
 def _wide(planes: list[np.ndarray], count: int, low: int) -> np.ndarray:

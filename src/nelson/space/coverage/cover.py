@@ -31,6 +31,7 @@ from nelson.space.clauses.gates import TRUE
 from nelson.space.coverage.bins import OUTSIDE
 from nelson.space.coverage.coverage import CoverageQuestion
 from nelson.space.coverage.legal_tuples import LegalRows
+from nelson.space.coverage.tuples import steps
 from nelson.space.rows import Rows
 
 if TYPE_CHECKING:
@@ -186,8 +187,7 @@ class _RowSearch:
         times[0] = 2
         missing = _Bag(places[last][times[places[last]] == 0].tolist())
         del self.rows[last], self.states[last]
-        rows = np.array(self.rows)
-        starts = np.cumsum(tuples.sizes) - tuples.sizes
+        rows, starts = np.array(self.rows), tuples.starts
         until = np.zeros((len(rows), int(tuples.sizes.sum())), np.int64)
         effort = len(rows) * tuples.t * len(self.at[0])
         dirty = set()
@@ -242,11 +242,7 @@ class _RowSearch:
         crosses, strides = tuples.crosses[here], tuples.strides[here]
         changed = rows.copy()
         changed[:, columns] = bins
-        old = np.repeat(tuples.offsets[here][None], len(rows), axis=0)
-        new = old.copy()
-        for k in range(tuples.t):
-            old += rows[:, crosses[:, k]] * strides[:, k]
-            new += changed[:, crosses[:, k]] * strides[:, k]
+        old, new = (steps(tuples.offsets[here], x, crosses, strides) for x in (rows, changed))
         return np.maximum(old, 0, out=old), np.maximum(new, 0, out=new)
 
     def _literals(self, row: np.ndarray) -> list[int]:
@@ -285,8 +281,7 @@ class _RowSearch:
         if len(uncovered) > self.policy.starts:
             uncovered = uncovered[self.rng.integers(len(uncovered), size=self.policy.starts)]
         columns, bins = self.tuples.decode(uncovered)
-        starts = np.cumsum(self.tuples.sizes) - self.tuples.sizes
-        value = starts[columns] + bins
+        value = self.tuples.starts[columns] + bins
         often = np.bincount(value.ravel(), minlength=int(self.tuples.sizes.sum()))
         score = often[value].sum(axis=1) + self.rng.random(len(uncovered))
         few = min(self.candidates, len(uncovered))
@@ -296,9 +291,7 @@ class _RowSearch:
     def _choose(self, candidates: np.ndarray, c: int, only_new: bool) -> None:
         """Give column c the bin of the greatest gain in each candidate; equal ones by lot."""
         others, strides, stride, offsets = self.crosses[c]
-        base = np.repeat(offsets[None], len(candidates), axis=0)
-        for k in range(others.shape[1]):
-            base += candidates[:, others[:, k]] * strides[:, k]
+        base = steps(offsets, candidates, others, strides)
         size = int(self.tuples.sizes[c])
         gains = np.empty((len(candidates), size))
         for b in range(size):  # mode="clip": places below 0 are place 0
@@ -328,10 +321,8 @@ class _RowSearch:
     def _worth(self, candidate: np.ndarray, c: int) -> int:
         """New tuples of a candidate that column c takes part in."""
         others, strides, stride, offsets = self.crosses[c]
-        base = offsets + candidate[c] * stride
-        for k in range(others.shape[1]):
-            base = base + candidate[others[:, k]] * strides[:, k]
-        return int((self.weights[np.maximum(base, 0)] == 1).sum())
+        places = steps(offsets + candidate[c] * stride, candidate[None], others, strides)[0]
+        return int((self.weights[np.maximum(places, 0)] == 1).sum())
 
 
 class _Bag:

@@ -166,10 +166,9 @@ class LegalTuples:
 
     def _apart(self, tuples: Tuples, places: np.ndarray) -> np.ndarray:
         """(k,) bool: pairs of which one bin excludes the other by unit propagation."""
-        starts = np.cumsum(tuples.sizes) - tuples.sizes
         literals = [x for column in self.solver.literals for x in column]
         columns, bins = tuples.decode(places)
-        first, second = (starts[columns] + bins).T
+        first, second = (tuples.starts[columns] + bins).T
         out = np.zeros(len(places), bool)
         order = np.argsort(first, kind="stable")
         for group in np.split(order, np.flatnonzero(np.diff(first[order])) + 1):

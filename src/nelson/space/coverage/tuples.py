@@ -26,6 +26,7 @@ BLOCK = 1 << 21
 class Tuples:
     """The places of all t-tuples of columns, given the number of bins of each column.
 
+    starts   (columns,) the first bin of each column, if the bins of all columns are numbered
     crosses  (crosses, t) the columns of each cross, in lexicographic order
     strides  (crosses, t)
     offsets  (crosses,) the first place of each cross
@@ -34,6 +35,7 @@ class Tuples:
 
     def __init__(self, sizes: Sequence[int], t: int) -> None:
         self.sizes = np.array(sizes, np.int64)
+        self.starts = np.cumsum(self.sizes) - self.sizes
         self.t, n = t, len(sizes)
         tuples = _number(sizes, t)
         if tuples > MAX_TUPLES:
@@ -62,9 +64,7 @@ class Tuples:
 
     def places(self, rows: np.ndarray) -> np.ndarray:
         """(m, crosses) the places of all tuples of some rows (m, columns)."""
-        out = self.offsets + rows[:, self.crosses[:, 0]] * self.strides[:, 0]
-        for k in range(1, self.t):
-            out += rows[:, self.crosses[:, k]] * self.strides[:, k]
+        out = steps(self.offsets, rows, self.crosses, self.strides)
         return np.maximum(out, 0, out=out)
 
     def mark(self, seen: np.ndarray, columns: Sequence[np.ndarray]) -> None:
@@ -87,14 +87,13 @@ class Tuples:
         """(k,) does some row have the tuple at each place?"""
         words = -(-len(columns[0]) // 64)
         octets = np.zeros((int(self.sizes.sum()), 8 * words), np.uint8)
-        starts = np.cumsum(self.sizes) - self.sizes
-        for column, size, start in zip(columns, self.sizes.tolist(), starts.tolist(), strict=True):
+        for column, size, start in zip(columns, self.sizes, self.starts, strict=True):
             for k in range(size):
                 packed = np.packbits(column == k)
                 octets[start + k, : len(packed)] = packed
         bits = octets.view(np.uint64)
         at, bins = self.decode(places)
-        which = starts[at] + bins  # (k, t) rows of `bits`
+        which = self.starts[at] + bins  # (k, t) rows of `bits`
         out = np.zeros(len(places), bool)
         step = max(1, BLOCK // words)
         for first in range(0, len(places), step):
@@ -122,6 +121,16 @@ class Tuples:
         """The inverse of `decode`. The columns of a tuple ascend."""
         cross = np.searchsorted(self._keys, self._key(columns))
         return self.offsets[cross] + (bins * self.strides[cross]).sum(axis=1)
+
+
+def steps(
+    offsets: np.ndarray, rows: np.ndarray, columns: np.ndarray, strides: np.ndarray
+) -> np.ndarray:
+    """(m, crosses): offset of a cross + the sum of bin * stride over its columns, for each row."""
+    out = np.repeat(offsets[None], len(rows), axis=0)
+    for k in range(columns.shape[1]):
+        out += rows[:, columns[:, k]] * strides[:, k]
+    return out
 
 
 def _number(sizes: Sequence[int], t: int) -> int:

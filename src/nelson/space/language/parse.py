@@ -16,6 +16,7 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable
+from functools import reduce
 from math import inf
 from typing import Any
 
@@ -175,10 +176,8 @@ class _RuleReader:
     _Tuple = _Set = _List
 
     def _BoolOp(self, node: ast.BoolOp) -> Rule:
-        first, *rest = (expressions.rule(self.read(value)) for value in node.values)
-        for other in rest:
-            first = first & other if isinstance(node.op, ast.And) else first | other
-        return first
+        rules = [expressions.rule(self.read(value)) for value in node.values]
+        return reduce(operator.and_ if isinstance(node.op, ast.And) else operator.or_, rules)
 
     def _UnaryOp(self, node: ast.UnaryOp) -> Any:
         value = self.read(node.operand)
@@ -235,10 +234,7 @@ class _RuleReader:
                 rules.append(self._compared(node, _COMPARE[type(op)], left, right))
             else:
                 raise self._unsupported(node)
-        first, *rest = rules
-        for other in rest:
-            first = first & other
-        return first
+        return reduce(operator.and_, rules)
 
     def _compared(
         self, node: ast.expr, op: Callable[[Any, Any], Any], left: Any, right: Any
