@@ -6,6 +6,9 @@ was stopped says nothing about the formula.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 
 def shortened(text: str, most: int = 40) -> str:
     """A text for an error message: its beginning if it is longer than `most` characters."""
@@ -119,3 +122,12 @@ class BudgetExceeded(NelsonError):
     Traceback (most recent call last):
     nelson.errors.BudgetExceeded: ...
     """
+
+
+@contextmanager
+def installed(advice: str) -> Iterator[None]:
+    """Around the imports of optional packages: NelsonError(advice) if one is missing."""
+    try:
+        yield
+    except ImportError as error:
+        raise NelsonError(advice) from error

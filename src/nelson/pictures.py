@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nelson.errors import NelsonError
+from nelson.errors import NelsonError, installed
 from nelson.io import atomic
 
 if TYPE_CHECKING:
@@ -48,12 +48,10 @@ Panel = Callable[["Axes"], None]
 
 def figure(panels: Sequence[Panel], path: str | os.PathLike[str] | None = None) -> Any:
     """A figure with these panels; written to `path` (.png, .svg, .pdf) if given."""
-    try:
+    with installed('a plot needs matplotlib: pip install "nelson-mrf[plots]"'):
         import matplotlib as mpl
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
-    except ImportError as error:
-        raise NelsonError('a plot needs matplotlib: pip install "nelson-mrf[plots]"') from error
     rows = 1 if len(panels) < 4 else 2
     columns = -(-len(panels) // rows)
 

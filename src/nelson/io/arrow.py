@@ -6,18 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from nelson.errors import NelsonError
+from nelson.errors import installed
 
 
 def load_pyarrow() -> tuple[Any, Any]:
     """The modules (pyarrow, pyarrow.parquet)."""
-    try:
+    with installed(
+        'Parquet needs pyarrow, which is not installed: pip install "nelson-mrf[parquet]"'
+    ):
         import pyarrow
         import pyarrow.parquet
-    except ImportError as error:
-        raise NelsonError(
-            'Parquet needs pyarrow, which is not installed: pip install "nelson-mrf[parquet]"'
-        ) from error
     return pyarrow, pyarrow.parquet
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from nelson.errors import NelsonError
+from nelson.errors import installed
 
 _NAME = "nelson"
 
@@ -24,11 +24,9 @@ def install(select: bool = True, otherwise: str | None = "dv-solve") -> None:
                 they raise PyVSC's SolverUnsupported, or go to Boolector with
                 VSC_DVSOLVE_FALLBACK=boolector.
     """
-    try:
+    with installed('PyVSC 1.0 is missing: pip install "nelson-mrf[pyvsc]"'):
         from vsc.impl import ctor
         from vsc.model.solver import backend
-    except ImportError as error:
-        raise NelsonError('PyVSC 1.0 is missing: pip install "nelson-mrf[pyvsc]"') from error
     from nelson.pyvsc.backend import NelsonBackend
 
     NelsonBackend.otherwise = otherwise

@@ -13,7 +13,7 @@ from typing import Any, overload
 
 import numpy as np
 
-from nelson.errors import FormulaError, NelsonError, printable
+from nelson.errors import FormulaError, installed, printable
 from nelson.io.arrow import load_pyarrow
 from nelson.space.language.expressions import refuse
 from nelson.space.language.fields import (
@@ -109,10 +109,8 @@ class Rows(Sequence[dict[str, Any]]):
 
         Integers beyond 64 bits are Python's integers, in columns of type object.
         """
-        try:
+        with installed("to_pandas needs pandas: pip install pandas"):
             import pandas
-        except ImportError as error:
-            raise NelsonError("to_pandas needs pandas: pip install pandas") from error
         columns: dict[str, Any] = {}
         for name, field in self.fields.items():
             if not isinstance(field, Choice):

@@ -22,7 +22,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from nelson.errors import FormulaError, NelsonError
+from nelson.errors import FormulaError, installed
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
@@ -143,12 +143,8 @@ def _walk(space: Space, given: Any = None, weights: Any = None) -> Any:
 
 
 def _strategy() -> Any:
-    try:
+    with installed('nelson.strategies needs Hypothesis: pip install "nelson-mrf[hypothesis]"'):
         from nelson.strategies.legal import LegalRows
-    except ImportError as error:
-        raise NelsonError(
-            'nelson.strategies needs Hypothesis: pip install "nelson-mrf[hypothesis]"'
-        ) from error
     return LegalRows
 
 

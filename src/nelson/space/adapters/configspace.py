@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nelson.errors import FormulaError, NelsonError
+from nelson.errors import FormulaError, installed
 from nelson.io.json_values import scalar
 from nelson.policy import DEFAULT
 from nelson.space.language.expressions import Number, Rule, refuse, rule
@@ -52,12 +52,8 @@ _COMPARE: dict[str, Compare] = {
 
 def fill(space: Space, given: Any, bins: Mapping[str, Any]) -> None:
     """Add the hyperparameters, conditions and forbidden clauses of a ConfigurationSpace."""
-    try:
+    with installed('from_configspace needs ConfigSpace: pip install "nelson-mrf[configspace]"'):
         from ConfigSpace import ConfigurationSpace
-    except ImportError as error:
-        raise NelsonError(
-            'from_configspace needs ConfigSpace: pip install "nelson-mrf[configspace]"'
-        ) from error
     if not isinstance(given, ConfigurationSpace):
         refuse(f"from_configspace of {type(given).__name__}", "a ConfigurationSpace")
     for name in bins:

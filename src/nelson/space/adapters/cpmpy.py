@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nelson.errors import FormulaError, NelsonError, shortened
+from nelson.errors import FormulaError, installed, shortened
 from nelson.space.language import expressions, functions
 from nelson.space.language.expressions import Number, Rule, if_else
 from nelson.space.language.functions import all_of, any_of, count, distinct, parity
@@ -30,11 +30,9 @@ if TYPE_CHECKING:
 
 def fill(space: Space, model: Any) -> None:
     """Add the variables and constraints of a CPMpy model."""
-    try:
+    with installed('from_cpmpy needs cpmpy: pip install "nelson-mrf[cpmpy]"'):
         import cpmpy
         from cpmpy.transformations.get_variables import get_variables_model
-    except ImportError as error:
-        raise NelsonError('from_cpmpy needs cpmpy: pip install "nelson-mrf[cpmpy]"') from error
     if not isinstance(model, cpmpy.Model):
         raise FormulaError(f"from_cpmpy of {type(model).__name__}", expected="a cpmpy.Model")
     if model.has_objective():
