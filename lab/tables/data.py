@@ -20,7 +20,11 @@ ROWS = 1500
 
 @dataclass
 class Data:
-    """dates, choices: names of columns; rules: what holds; target: what a model predicts."""
+    """dates, choices: names of columns; rules: what holds; target: what a model predicts.
+
+    after: {later column: earlier one}, combinations: columns of which only combinations of the
+    table occur: what peers can be told of the rules.
+    """
 
     name: str
     origin: str
@@ -29,6 +33,8 @@ class Data:
     target: str
     rules: list[str] = field(default_factory=list)
     dates: list[str] = field(default_factory=list)
+    after: dict[str, str] = field(default_factory=dict)
+    combinations: list[list[str]] = field(default_factory=list)
 
     @property
     def choices(self) -> list[str]:
@@ -54,7 +60,8 @@ def people(seed: int = 0) -> Data:
     rules = ["end - start <= 90", "end >= start"]
     frame = made(2 * ROWS).drop(columns="id")
     return _split("people", "generated (tests/space/tables/people.py)", frame, "income",
-                  seed, rules=rules, dates=["start", "end"])  # fmt: skip
+                  seed, rules=rules, dates=["start", "end"], after={"end": "start"},
+                  combinations=[["state", "zip"]])  # fmt: skip
 
 
 def diabetes(seed: int = 0) -> Data:

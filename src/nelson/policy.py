@@ -495,8 +495,9 @@ class PairPolicy(_Numbers):
 
     #: With fewer rows pairs are not searched for: held-out likelihood would say nothing.
     rows: int = 50
-    #: False-alarm rate of the tests of all pairs together.
-    level: float = 0.01
+    #: Of the pairs that are tried, at most this share differs from the model by chance alone
+    #: (false discovery rate). Rows that were held out judge them; a lower level costs true pairs.
+    level: float = 0.5
     #: A batch goes if rows that were held out become less likely by this many standard errors.
     sigmas: float = 1.0
     #: Combinations of values of the largest pair that is tried.
@@ -504,6 +505,10 @@ class PairPolicy(_Numbers):
     #: Largest cost of a circuit that is tried (`choose._cost`). At ten fields of five values each,
     #: 34 of the 45 pairs compiled in 9 s; all 45 (cost 12 million) did not in 60 s.
     cost: float = 4e6
+    #: The same for tables of few rows, at most, and for each row: each fit takes as long as its
+    #: cost, and few rows do not pay for it.
+    cost_of_few: float = 3e5
+    cost_per_row: float = 150.0
     #: Samples of the model in which pairs are counted: four for each row, up to this many.
     samples: int = 1 << 17
     #: Rows times pairs that are counted to rank pairs: of more, every k-th row is looked at.
@@ -513,6 +518,10 @@ class PairPolicy(_Numbers):
     misses: int = 3
     #: Models that may fail to compile before the search ends. Each takes the full limit of time.
     failures: int = 4
+
+    def most_cells(self, rows: int) -> float:
+        """The largest cost of a search over this many rows."""
+        return min(self.cost, max(self.cost_of_few, self.cost_per_row * rows))
 
 
 @_numbers

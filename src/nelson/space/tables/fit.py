@@ -257,7 +257,7 @@ def _start(
     wanted, has = potential.completed(mu), potential.completed(alone)
     tables = {}
     for names, table in wanted.items():
-        known = bool(base[potential.places[names]].any())
+        known = bool(base[potential.places[names]].any()) or names in potential.forms
         ratio = np.log(table.clip(1e-12) / has[names].clip(1e-12)).clip(-most, most)
         tables[names] = np.zeros_like(ratio) if known else np.where(has[names] < 1e-12, 0.0, ratio)
     return base + potential.relative(tables)
@@ -309,14 +309,14 @@ class BlockScales:
     def of(cls, potential: Potential, mu: np.ndarray) -> BlockScales:
         tables = potential.completed(mu)
         singles, pairs = [], []
-        for names, place in potential.places.items():
+        for names, part in potential.parts.items():
             if len(names) == 1:
-                p = mu[place]
-                singles.append((place, _inverse_root(np.diag(p) - np.outer(p, p))))
+                p = mu[potential.places[names]]
+                singles.append((part, _inverse_root(np.diag(p) - np.outer(p, p))))
             else:
-                a, b = (potential.places[(name,)] for name in names)
+                a, b = (potential.parts[(name,)] for name in names)
                 at = np.concatenate([np.arange(a.start, a.stop), np.arange(b.start, b.stop)])
-                pairs.append(_pair_scale(potential, names, tables[names], place, at))
+                pairs.append(_pair_scale(potential, names, tables[names], part, at))
         return cls(singles, pairs)
 
     def moved(self, y: np.ndarray) -> np.ndarray:
@@ -357,7 +357,14 @@ def _pair_scale(
     cross[np.repeat(np.arange(k), m), np.arange(k * m)] = t
     cross[k + np.tile(np.arange(m), k), np.arange(k * m)] = t
     cross -= np.outer(single, t)
+    basis = potential.basis(names)
+    if basis is not None:
+        cross = cross @ basis
     regression = np.linalg.solve(both + 1e-7 * np.eye(k + m), cross)
+    if basis is not None:
+        mean = t @ basis
+        left = basis.T @ (t[:, None] * basis) - np.outer(mean, mean) - cross.T @ regression
+        return PairScale(place, at, _inverse_root(left + 1e-8 * np.eye(len(left))), regression)
     if k * m > MOST_IN_BLOCK:
         left = t * (1 - t) - np.einsum("ij,ij->j", regression, cross)
         return PairScale(place, at, 1 / np.sqrt(left.clip(0) + _RIDGE), regression)
@@ -376,12 +383,14 @@ def _scales(
 ) -> Scales:
     """From the covariance of the data; by blocks if there are more than `most` features."""
     step = max(1, n // COVARIANCE_ROWS)
-    if levels is not None and len(spread) > MOST_SCALED:
+    if levels is not None and potential.freedom > MOST_SCALED:
         return BlockScales.of(potential, mu)
-    if len(spread) > most:
+    if potential.freedom > most:
         share = potential.vector(potential.counts(rows, potential.blocks)) / max(1, n)
-        return WholeScales(1 / np.sqrt(share * (1 - share) + spread + _RIDGE))
-    return WholeScales(_inverse_root(covariance(potential, rows, step) + np.diag(spread)))
+        varies = potential.reduced(share * (1 - share) + spread, power=2)
+        return WholeScales(1 / np.sqrt(varies + _RIDGE))
+    added = np.diag(potential.reduced(spread, power=2))
+    return WholeScales(_inverse_root(covariance(potential, rows, step) + added))
 
 
 def covariance(potential: Potential, rows: Mapping[str, np.ndarray], step: int = 1) -> np.ndarray:
@@ -410,14 +419,15 @@ def _climb(
     budget: Budget,
 ) -> Fitted:
     assert problem.source is not None
+    potential = problem.potential
 
     def moved(y: np.ndarray) -> np.ndarray:
-        return start + scales.moved(y)
+        return start + potential.expanded(scales.moved(y))
 
     def gradient(y: np.ndarray) -> np.ndarray:
-        return scales.pulled(problem.mean(moved(y))[0] - mu)
+        return scales.pulled(potential.reduced(problem.mean(moved(y))[0] - mu))
 
-    size, policy = len(mu), problem.policy.fit
+    size, policy = potential.freedom, problem.policy.fit
     nats = max(1.0, size / 20)  # the noise of k numbers is k / 2 nats
     tolerance = math.sqrt(2 * policy.close * nats / max(1, n) / size)
     with phase(f"fitting {size} numbers"):

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 #: Most bins of a column; and n rows have n ** POWER, so that pairs of bins have rows.
-MOST_BINS, POWER = 24, 0.3
+MOST_BINS, POWER = 24, 0.385
 #: A bin of at most this many values, three rows for each, keeps them as they are.
 ATOMS = 64
 #: Quantiles of a bin of more values.

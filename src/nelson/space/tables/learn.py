@@ -21,7 +21,7 @@ from nelson.space.tables.fit import Fitted, Prior, TableProblem, fit
 from nelson.space.tables.frames import as_frame
 from nelson.space.tables.model import Facts, TableModel
 from nelson.space.tables.pair_search import ChosenPairs, PairSearch, choose
-from nelson.space.tables.potential import Pair, Potential, levels_of
+from nelson.space.tables.potential import Pair, Potential, levels_of, scores_of
 
 if TYPE_CHECKING:
     from nelson.space.space import Space
@@ -191,11 +191,13 @@ def _potential(space: Space, codes: Mapping[str, np.ndarray], bins: Any) -> Pote
     levels = {
         name: levels_of(field, asked.get(name), codes[name]) for name, field in space.fields.items()
     }
-    reference = {}
+    reference, scores = {}, {}
     for name, each in levels.items():
         counts = np.bincount(each.of(codes[name]), minlength=each.count)
         reference[name] = int(counts.argmax())
-    return Potential(levels, reference)
+        if (table := scores_of(each, counts)) is not None:
+            scores[name] = table
+    return Potential(levels, reference, scores=scores)
 
 
 def _pairs(space: Space, potential: Potential, pairs: Any) -> list[Pair] | None:

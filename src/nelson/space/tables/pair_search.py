@@ -3,8 +3,9 @@
 1. Fit the law without pairs.
 2. Score each pair of fields: G = 2 n sum d log(d / m), where d are the shares of its values in the
    data and m those under the model. If the model is right, G follows a chi-square law. For fields
-   in an order, n (difference of their correlations)^2 sees less, and sees it sooner. Pairs are
-   ranked by what they would gain on other rows: G - 2 (degrees of freedom), as Akaike has it.
+   in an order, the part of chi-square in polynomials of low degree (Lancaster 1953) sees less, and
+   sees it sooner: degree 1 is n (difference of their correlations)^2. Each pair takes the form, and
+   pairs are ranked, by what they would gain on other rows: G - 2 (numbers), as Akaike has it.
 3. Add the best pairs, refit, and keep them if other rows would be more likely (`_better`). Repeat
    from 2.
 
@@ -18,7 +19,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -30,13 +31,16 @@ from nelson.space.language.expressions import leaves
 from nelson.space.language.fields import FIELDS
 from nelson.space.tables.elimination import order_of
 from nelson.space.tables.fit import COVARIANCE_ROWS, Fitted, Prior, TableProblem, covariance, fit
-from nelson.space.tables.potential import Pair, Potential
+from nelson.space.tables.potential import DEGREES, FREE, Forms, Pair, Potential
 
 if TYPE_CHECKING:
     from nelson.space.space import Space
 
-#: The Wald test inverts the covariance of all features: of more it is left out.
+#: The Wald test inverts the covariance of all features: of more it is left out, and where rows
+#: are fewer than two for each number, since their covariance says too little then.
 MOST_TESTED = 2000
+#: The p-value above which Akaike's criterion would leave out a single number.
+WEAK = 0.157
 Rows = tuple[Mapping[str, np.ndarray], int]
 
 
@@ -55,7 +59,7 @@ class PairSearch:
     policy: Policy = DEFAULT
 
     def fitted(
-        self, pairs: list[Pair], singles: Fitted | None = None, known: Fitted | None = None
+        self, pairs: Forms, singles: Fitted | None = None, known: Fitted | None = None
     ) -> Fitted | None:
         """The fit with these pairs; None if there are pairs and no circuit."""
         potential = self.potential.with_pairs(pairs)
@@ -79,8 +83,8 @@ class ChosenPairs:
     end: str = ""
 
     @property
-    def pairs(self) -> list[Pair]:
-        return list(self.fitted.potential.pairs)
+    def pairs(self) -> dict[Pair, int]:
+        return _forms(self.fitted.potential)
 
     def take(self, fitted: Fitted, score: np.ndarray, what: str, search: PairSearch) -> None:
         self.fitted, self.score = fitted, score
@@ -91,7 +95,7 @@ class ChosenPairs:
 
 def choose(search: PairSearch) -> ChosenPairs:
     """Search for pairs. Without an exact likelihood the law without pairs is all there is."""
-    singles = search.fitted([])
+    singles = search.fitted({})
     assert singles is not None
     chosen = ChosenPairs(singles, singles, np.zeros(0))
     if singles.problem.source is None:
@@ -102,14 +106,14 @@ def choose(search: PairSearch) -> ChosenPairs:
         return chosen
     chosen.take(singles, singles.log_prob(*search.held_out), "no pairs", search)
     candidates = _candidates(search.potential, search.policy.pairs.cells)
-    tests, limit = len(candidates), search.policy.pairs.cost
+    tests, limit = len(candidates), search.policy.pairs.most_cells(search.train[1])
     tied = _tied(search.space)
     misses = 0  # batches of which not even the best pair helped
     failures, most = 0, tests  # circuits that failed, and new pairs of the next one at most
     while not chosen.end:
         ranked, too_wide = _ranked(search, chosen.fitted, candidates, limit, tests)
-        forest = [] if chosen.pairs else _forest(ranked, tied)
-        batch = (forest or _disjoint(ranked))[:most]
+        forest = {} if chosen.pairs else _forest(ranked, tied)
+        batch = dict(list((forest or _disjoint(ranked)).items())[:most])
         if not ranked:
             chosen.end = _ended(too_wide)
         elif search.late():
@@ -121,12 +125,13 @@ def choose(search: PairSearch) -> ChosenPairs:
                 chosen.end = "larger models did not compile"
             elif tried is None:
                 failures += 1
-                most = max(1, (len(pairs) - len(chosen.pairs)) // 2)
-                if len(pairs) == len(chosen.pairs) + 1:
+                new = len(pairs.items() - chosen.pairs.items())
+                most = max(1, new // 2)
+                if new == 1:
                     limit = _cost(pairs, search.potential)
             elif not _try(search, chosen, tried):
                 misses += 1
-                candidates = [pair for pair in candidates if pair != batch[0]]
+                candidates = [pair for pair in candidates if pair != next(iter(batch))]
                 if misses < search.policy.pairs.misses:
                     continue
                 chosen.end = "the next pairs do not help on rows that were held out: "
@@ -139,16 +144,17 @@ def choose(search: PairSearch) -> ChosenPairs:
 def _try(search: PairSearch, chosen: ChosenPairs, tried: Fitted) -> bool:
     """Keep `tried` if it helps; else the better half of its new pairs, and so on."""
     while True:
-        new = [pair for pair in tried.potential.pairs if pair not in chosen.pairs]
+        new = dict(
+            item for item in _forms(tried.potential).items() if item not in chosen.pairs.items()
+        )
         score = tried.log_prob(*search.held_out)
         if _better(search, chosen, tried, score):
             chosen.take(tried, score, f"added {_listed(new)}", search)
             return True
         smaller = None
         if len(new) > 1 and not search.late():
-            smaller = search.fitted(
-                [*chosen.pairs, *new[: len(new) // 2]], chosen.singles, chosen.fitted
-            )
+            half = dict(list(new.items())[: len(new) // 2])
+            smaller = search.fitted(chosen.pairs | half, chosen.singles, chosen.fitted)
         if smaller is None:
             return False
         tried = smaller
@@ -160,7 +166,7 @@ def _better(search: PairSearch, chosen: ChosenPairs, tried: Fitted, score: np.nd
     """
     gain, error = _difference(score, chosen.score)
     train = tried.log_prob(*search.train) - chosen.fitted.log_prob(*search.train)
-    numbers = tried.potential.size - chosen.fitted.potential.size
+    numbers = tried.potential.freedom - chosen.fitted.potential.freedom
     together = gain * len(score) + float(train.sum()) - numbers
     return together > 0 and gain > -search.policy.pairs.sigmas * error
 
@@ -175,8 +181,13 @@ def _shown(score: np.ndarray) -> str:
     return f"{score.mean():.4f} +- {score.std(ddof=1) / math.sqrt(len(score)):.4f}"
 
 
-def _listed(pairs: list[Pair]) -> str:
-    return ", ".join(f"{a} x {b}" for a, b in pairs[:6]) + ", ..." * (len(pairs) > 6)
+def _listed(pairs: Iterable[Pair]) -> str:
+    shown = [f"{a} x {b}" for a, b in pairs]
+    return ", ".join(shown[:6]) + ", ..." * (len(shown) > 6)
+
+
+def _forms(potential: Potential) -> dict[Pair, int]:
+    return {pair: potential.forms.get(pair, FREE) for pair in potential.pairs}
 
 
 def _ended(too_wide: list[Pair], before: str = "") -> str:
@@ -192,12 +203,22 @@ def _candidates(potential: Potential, most: int) -> list[Pair]:
     return [(a, b) for a, b in pairs if counts[a] * counts[b] <= most]
 
 
+@dataclass(frozen=True, order=True)
+class Ranked:
+    """A pair, the gain that it promises, and the form that gains most."""
+
+    gain: float
+    pair: Pair
+    degree: int
+
+
 def _ranked(
     search: PairSearch, fitted: Fitted, candidates: list[Pair], limit: float, tests: int
-) -> tuple[list[tuple[float, Pair]], list[Pair]]:
+) -> tuple[list[Ranked], list[Pair]]:
     """(pairs that differ from the model by more than noise, best first; those too costly)."""
     potential = fitted.potential
-    candidates = [pair for pair in candidates if pair not in potential.pairs]
+    forms = _forms(potential)
+    candidates = [pair for pair in candidates if forms.get(pair) != FREE]
     train, n = search.train
     step = max(1, n * len(candidates) // search.policy.pairs.counted)
     train = {name: column[::step] for name, column in train.items()}
@@ -205,32 +226,54 @@ def _ranked(
     m = max(n, min(search.policy.pairs.samples // step, max(1 << 13, 4 * n)))
     drawn = potential.levels_of(fitted.draw(search.space, m, seed=search.seed).codes)
     data, model = potential.counts(train, candidates), potential.counts(drawn, candidates)
-    ranked, too_wide = [], []
+    noise = 1 + n / m  # the samples of the model have noise as well
+    found = []
     for pair in candidates:
-        d, k = data[pair], model[pair]
-        possible = (d > 0) | (k > 0)
-        cells, rows, columns = possible.sum(), possible.any(1).sum(), possible.any(0).sum()
-        freedom = max(1, int(cells - rows - columns + 1))
-        share = (k + 0.5 * possible) / (m + 0.5 * cells)
-        seen = d > 0
-        g = 2 * float((d[seen] * np.log(d[seen] / n / share[seen])).sum())
-        z = (_correlation(d) - _correlation(k)) ** 2 * n
-        noise = 1 + n / m  # the samples of the model have noise as well
-        g, z = g / noise, z / noise
-        p_value = 2 * min(_p_value(g, freedom), _p_value(z, 1))
-        if p_value * tests < search.policy.pairs.level:
-            wide = _cost([*potential.pairs, pair], potential) >= limit
-            too_wide.append(pair) if wide else ranked.append((max(g - 2 * freedom, z - 2), pair))
+        tried = [
+            (statistic / noise, freedom, degree)
+            for statistic, freedom, degree in _statistics(potential, pair, data[pair], model[pair])
+            if degree > forms.get(pair, 0)
+        ]
+        p_value = len(tried) * min(_p_value(each, freedom) for each, freedom, _ in tried)
+        gain, degree = max((each - 2 * freedom, degree) for each, freedom, degree in tried)
+        found.append((p_value, Ranked(gain, pair, degree)))
+    found.sort()
+    bounds = search.policy.pairs.level * np.arange(1, len(found) + 1) / tests
+    below = np.flatnonzero([p <= bound for (p, _), bound in zip(found, bounds, strict=True)])
+    ranked, too_wide = [], []
+    for _, each in found[: below.max(initial=-1) + 1]:  # Benjamini and Hochberg 1995
+        wide = each.pair not in forms and _cost([*forms, each.pair], potential) >= limit
+        if each.gain > 0:
+            too_wide.append(each.pair) if wide else ranked.append(each)
     return sorted(ranked, reverse=True), too_wide
 
 
-def _correlation(table: np.ndarray) -> float:
-    """Of the levels, as they are numbered, under a table of counts."""
-    a, b = np.arange(table.shape[0]), np.arange(table.shape[1])
-    total, p, q = table.sum(), table.sum(1), table.sum(0)
-    x, y = a - (a * p).sum() / total, b - (b * q).sum() / total
-    spread = math.sqrt(float((x**2 * p).sum() * (y**2 * q).sum()))
-    return float(x @ table @ y) / spread if spread > 0 else 0.0
+def _statistics(
+    potential: Potential, pair: Pair, d: np.ndarray, k: np.ndarray
+) -> list[tuple[float, int, int]]:
+    """(chi-square, degrees of freedom, degree) of each form of a pair, from counts of the data and
+    of the model.
+    """
+    n, m = d.sum(), k.sum()
+    possible = (d > 0) | (k > 0)
+    cells, rows, columns = possible.sum(), possible.any(1).sum(), possible.any(0).sum()
+    share = (k + 0.5 * possible) / (m + 0.5 * cells)
+    seen = d > 0
+    g = 2 * float((d[seen] * np.log(d[seen] / n / share[seen])).sum())
+    found = [(g, max(1, int(cells - rows - columns + 1)), FREE)]
+    if not any(name in potential.scores for name in pair):
+        return found
+    for degree in DEGREES:
+        part, freedom = d / n - k / m, 1
+        for name, shares in zip(pair, ((d + k).sum(1), (d + k).sum(0)), strict=True):
+            if name in potential.scores:
+                part = part.T @ potential.factor(name, degree)
+                freedom *= part.shape[1]
+            else:
+                part = part.T / np.sqrt(shares.clip(1e-9) / (n + m))
+                freedom *= max(1, int((shares > 0).sum()) - 1)
+        found.append((float(n * (part**2).sum()), freedom, degree))
+    return found
 
 
 def _tied(space: Space) -> list[Pair]:
@@ -244,7 +287,7 @@ def _tied(space: Space) -> list[Pair]:
     return found
 
 
-def _forest(ranked: list[tuple[float, Pair]], joined: Sequence[Pair] = ()) -> list[Pair]:
+def _forest(ranked: list[Ranked], joined: Sequence[Pair] = ()) -> dict[Pair, int]:
     """The strongest pairs that close no cycle, also not with pairs that are joined already."""
     root: dict[str, str] = {}
 
@@ -256,80 +299,81 @@ def _forest(ranked: list[tuple[float, Pair]], joined: Sequence[Pair] = ()) -> li
     for a, b in joined:
         if find(a) != find(b):
             root[find(a)] = find(b)
-    found = []
-    for _, (a, b) in ranked:
+    found = {}
+    for each in ranked:
+        a, b = each.pair
         if find(a) != find(b):
             root[find(a)] = find(b)
-            found.append((a, b))
+            found[each.pair] = each.degree
     return found
 
 
-def _disjoint(ranked: list[tuple[float, Pair]]) -> list[Pair]:
+def _disjoint(ranked: list[Ranked]) -> dict[Pair, int]:
     """The strongest pairs without a field in common."""
     used: set[str] = set()
-    found = []
-    for _, pair in ranked:
-        if not used & set(pair):
-            used |= set(pair)
-            found.append(pair)
+    found = {}
+    for each in ranked:
+        if not used & set(each.pair):
+            used |= set(each.pair)
+            found[each.pair] = each.degree
     return found
 
 
-def _within(pairs: list[Pair], batch: list[Pair], potential: Potential, limit: float) -> list[Pair]:
+def _within(
+    pairs: dict[Pair, int], batch: Forms, potential: Potential, limit: float
+) -> dict[Pair, int]:
     """pairs, and those of the batch that keep the cost below the limit: at least the first one."""
-    for pair in batch:
+    for pair, degree in batch.items():
         if _cost([*pairs, pair], potential) < limit:
-            pairs = [*pairs, pair]
+            pairs = pairs | {pair: degree}
     return pairs
 
 
-def _cost(pairs: list[Pair], potential: Potential) -> float:
+def _cost(pairs: Iterable[Pair], potential: Potential) -> float:
     """Entries of all tables if the fields are eliminated one by one, the cheapest first.
 
     A circuit for the pairs is about as large. Rules are not counted: they remove rows.
     """
+    pairs = list(pairs)
     names = {name for pair in pairs for name in pair}
     return order_of(pairs, {name: potential.levels[name].count for name in names}).cells
 
 
 def _prune(search: PairSearch, chosen: ChosenPairs) -> None:
-    """Take out pairs whose theta could be 0, unless rows that were held out speak against it: the
-    weakest first, since of two pairs that say the same each looks weak beside the other.
+    """Take out pairs whose numbers could be 0, unless rows that were held out speak against it: all
+    at once, or the weaker half, and so on, since of two pairs that say the same each looks weak
+    beside the other.
     """
-    if chosen.fitted.potential.size > MOST_TESTED:
+    if chosen.fitted.potential.freedom > min(MOST_TESTED, search.train[1] / 2):
         return
-    kept: set[Pair] = set()
-    while not search.late():
-        p_values = _wald(chosen.fitted, *search.train)
-        left = [(p, pair) for pair, p in p_values.items() if pair not in kept]
-        p, weakest = max(left, default=(0.0, None))
-        if weakest is None or p <= search.policy.pairs.level:
-            return
-        kept.add(weakest)
-        pairs = [pair for pair in chosen.pairs if pair != weakest]
+    p_values = _wald(chosen.fitted, *search.train)
+    weak = sorted((p, pair) for pair, p in p_values.items() if p > WEAK)
+    weakest = [pair for _, pair in reversed(weak)]
+    while weakest and not search.late():
+        pairs = {pair: form for pair, form in chosen.pairs.items() if pair not in weakest}
         tried = search.fitted(pairs, chosen.singles, chosen.fitted) if pairs else chosen.singles
-        if tried is None:
-            continue
-        score = tried.log_prob(*search.held_out)
-        if _better(search, chosen, tried, score):
-            chosen.take(tried, score, f"took out {_listed([weakest])}", search)
+        score = None if tried is None else tried.log_prob(*search.held_out)
+        if tried is not None and score is not None and _better(search, chosen, tried, score):
+            chosen.take(tried, score, f"took out {_listed(weakest)}", search)
+            return
+        weakest = weakest[: len(weakest) // 2]
 
 
 def _wald(fitted: Fitted, rows: Mapping[str, np.ndarray], n: int) -> dict[Pair, float]:
-    """The p-value of "all theta of this pair are 0", for each pair.
+    """The p-value of "all numbers w of this pair are 0", for each pair.
 
-    theta^T (covariance of theta)^-1 theta is chi-square; the covariance of all theta is
-    (n Cov(features))^-1.
+    w^T (covariance of w)^-1 w is chi-square; the covariance of all w is (n Cov(features))^-1.
     """
-    potential, theta = fitted.potential, fitted.theta
+    potential = fitted.potential
+    numbers = potential.numbers(fitted.theta)
     matrix = covariance(potential, rows, max(1, n // COVARIANCE_ROWS))
     varies = np.flatnonzero(np.diag(matrix) > 0)
     inverse = np.linalg.inv(matrix[np.ix_(varies, varies)] + 1e-9 * np.eye(len(varies)))
     found = {}
     for pair in potential.pairs:
-        place = potential.places[pair]
-        inside = np.flatnonzero((varies >= place.start) & (varies < place.stop))
-        of = theta[varies[inside]]
+        part = potential.parts[pair]
+        inside = np.flatnonzero((varies >= part.start) & (varies < part.stop))
+        of = numbers[varies[inside]]
         wald = n * float(of @ np.linalg.solve(inverse[np.ix_(inside, inside)], of))
         found[pair] = _p_value(wald, max(1, len(inside)))
     return found

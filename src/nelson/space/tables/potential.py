@@ -5,6 +5,11 @@
 A field has *levels*: its values, or ranges of them. One level of each field, the most common one,
 is the reference: its theta is 0, and so is that of every pair with it. This loses nothing, since
 exactly one level of each field holds, and it leaves no redundant parameter.
+
+A pair may have fewer numbers than levels: its table is then F w G^T, where the columns of F and G
+are polynomials of the *scores* of levels that have an order (degree 1: one number w for a pair of
+numeric fields, as in a Gaussian copula), and indicators of the others. `w` of all blocks together
+are the *numbers* of the potential; theta = B w is linear in them.
 """
 
 from __future__ import annotations
@@ -12,7 +17,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -20,7 +25,7 @@ import numpy as np
 
 from nelson.errors import FormulaError
 from nelson.space.language.expressions import Rule
-from nelson.space.language.fields import Field, Integer
+from nelson.space.language.fields import Bins, Field, Integer
 from nelson.space.names import has
 
 #: An integer of more values has no theta for each value. It stays uniform, or gets ranges.
@@ -28,6 +33,11 @@ MAX_INTEGER = 64
 #: A choice of more values is refused: it is more likely a key than a category.
 MAX_CHOICE = 4096
 Pair = tuple[str, str]
+#: {pair: degree of the polynomials of its table}; FREE: a theta for each pair of levels.
+Forms = Mapping[Pair, int]
+FREE = 9
+#: Degrees that a search for pairs tries before a free table.
+DEGREES = (1, 2)
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,16 +109,48 @@ def levels_of(field: Field, bins: Any, codes: np.ndarray) -> FieldLevels:
     return FieldLevels(field, tuple(sorted({0, *edges} - ({field.size - 1} & set(edges[-1:])))))
 
 
+def scores_of(levels: FieldLevels, counts: np.ndarray) -> np.ndarray | None:
+    """Polynomials of the normal scores of the levels of a field, (levels, columns), orthonormal
+    under the shares of its levels; an indicator of a missing value comes first. None: its levels
+    have no order, or are too few.
+    """
+    from scipy.special import ndtri
+
+    of = levels.field
+    ranges = of.ranges if isinstance(of, Bins) else levels.count
+    if not isinstance(of, (Bins, Integer)) or ranges <= len(DEGREES) + 1:
+        return None
+    share = (counts + 0.5) / (counts + 0.5).sum()
+    inner = share[:ranges] / share[:ranges].sum()
+    z = np.zeros(levels.count)
+    z[:ranges] = ndtri(np.cumsum(inner) - inner / 2)
+    columns = [np.ones(levels.count)]
+    if levels.count > ranges:
+        columns.append((np.arange(levels.count) >= ranges).astype(float))
+    columns += [np.where(np.arange(levels.count) < ranges, z**d, 0.0) for d in DEGREES]
+    root = np.sqrt(share)[:, None]
+    q, r = np.linalg.qr(root * np.column_stack(columns))
+    return (q * np.sign(np.diag(r)) / root)[:, 1:]
+
+
 @dataclass(frozen=True, eq=False)
 class Potential:
-    """Which values and pairs have a theta; `theta` (k,) goes with `features`, in this order."""
+    """Which values and pairs have a theta; `theta` (k,) goes with `features`, in this order.
+
+    forms: of pairs with fewer numbers than levels (see above); the fit alone looks at them.
+    """
 
     levels: Mapping[str, FieldLevels]
     reference: Mapping[str, int]  # the level with theta 0
     pairs: tuple[Pair, ...] = ()
+    forms: Forms = field(default_factory=dict)  # of the pairs whose table is not free
+    #: of the fields with an order: (levels, polynomials), orthonormal under the shares of the data
+    scores: Mapping[str, np.ndarray] = field(default_factory=dict)
 
-    def with_pairs(self, pairs: Sequence[Pair]) -> Potential:
-        return Potential(self.levels, self.reference, tuple(pairs))
+    def with_pairs(self, pairs: Sequence[Pair] | Forms) -> Potential:
+        forms = pairs if isinstance(pairs, Mapping) else {}
+        forms = {pair: degree for pair, degree in forms.items() if degree != FREE}
+        return replace(self, pairs=tuple(pairs), forms=forms)
 
     @cached_property
     def blocks(self) -> list[tuple[str, ...]]:
@@ -163,6 +205,86 @@ class Potential:
     def size(self) -> int:
         """How many theta there are."""
         return max((place.stop for place in self.places.values()), default=0)
+
+    # --- numbers: theta = B w ---------------------------------------------------------------------
+
+    def factor(self, name: str, degree: int) -> np.ndarray:
+        """F of a field: (levels, columns); the identity where the field has no order."""
+        table = self.scores.get(name)
+        if table is None or degree == FREE:
+            return np.eye(self.levels[name].count)
+        return table[:, : table.shape[1] - len(DEGREES) + degree]
+
+    @cached_property
+    def _factors(self) -> dict[tuple[str, ...], tuple[np.ndarray, np.ndarray]]:
+        """(F, G) of each pair that is not free, over the free levels, 0 at the reference."""
+        found = {}
+        for names, degree in self.forms.items():
+            both = []
+            for name in names:
+                full = self.factor(name, degree)
+                part = (full - full[self.reference[name]])[self._free(name)]
+                both.append(np.eye(len(part)) if full.shape[0] == full.shape[1] else part)
+            found[names] = both[0], both[1]
+        return found
+
+    @cached_property
+    def parts(self) -> dict[tuple[str, ...], slice]:
+        """The part of w that each block has."""
+        found, first = {}, 0
+        for names, place in self.places.items():
+            size = place.stop - place.start
+            if names in self._factors:
+                f, g = self._factors[names]
+                size = f.shape[1] * g.shape[1]
+            found[names] = slice(first, first + size)
+            first += size
+        return found
+
+    def basis(self, names: tuple[str, ...]) -> np.ndarray | None:
+        """B of one pair, (theta, numbers); None: its table is free."""
+        if names not in self._factors:
+            return None
+        return np.kron(*self._factors[names])
+
+    @property
+    def freedom(self) -> int:
+        """How many numbers there are."""
+        return max((part.stop for part in self.parts.values()), default=0)
+
+    def expanded(self, w: np.ndarray) -> np.ndarray:
+        """theta = B w."""
+        out = np.empty(self.size)
+        for names, part in self.parts.items():
+            block = w[part]
+            if names in self._factors:
+                f, g = self._factors[names]
+                block = (f @ block.reshape(f.shape[1], g.shape[1]) @ g.T).ravel()
+            out[self.places[names]] = block
+        return out
+
+    def reduced(self, vector: np.ndarray, power: int = 1) -> np.ndarray:
+        """B^T v; power=2: with the squares of B, for variances."""
+        out = np.empty(self.freedom)
+        for names, part in self.parts.items():
+            block = vector[self.places[names]]
+            if names in self._factors:
+                f, g = (each**power for each in self._factors[names])
+                block = (f.T @ block.reshape(len(f), len(g)) @ g).ravel()
+            out[part] = block
+        return out
+
+    def numbers(self, theta: np.ndarray) -> np.ndarray:
+        """w of theta = B w."""
+        out = np.empty(self.freedom)
+        for names, part in self.parts.items():
+            block = theta[self.places[names]]
+            if names in self._factors:
+                f, g = self._factors[names]
+                block = block.reshape(len(f), len(g))
+                block = (np.linalg.pinv(f) @ block @ np.linalg.pinv(g).T).ravel()
+            out[part] = block
+        return out
 
     def vector(self, tables: Mapping[tuple[str, ...], np.ndarray]) -> np.ndarray:
         """The entries of tables over all levels, without those of reference levels, as (k,)."""
@@ -236,7 +358,7 @@ class Potential:
         return total
 
     def design(self, rows: Mapping[str, np.ndarray]) -> np.ndarray:
-        """The features of rows of levels, (n, k) float64."""
+        """The features of the numbers in rows of levels, (n, freedom) float64."""
         parts: list[np.ndarray] = []
         hot = {
             name: (rows[name][:, None] == np.array(self._free(name))).astype(float)
@@ -248,5 +370,8 @@ class Potential:
                 parts.append(hot[names[0]])
             else:
                 a, b = (hot[name] for name in names)
+                if names in self._factors:
+                    f, g = self._factors[names]
+                    a, b = a @ f, b @ g
                 parts.append((a[:, :, None] * b[:, None, :]).reshape(n, -1))
         return np.concatenate(parts, axis=1) if parts else np.zeros((n, 0))
