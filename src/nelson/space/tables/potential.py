@@ -218,7 +218,7 @@ class Potential:
     @cached_property
     def _factors(self) -> dict[tuple[str, ...], tuple[np.ndarray, np.ndarray]]:
         """(F, G) of each pair that is not free, over the free levels, 0 at the reference."""
-        found = {}
+        found: dict[tuple[str, ...], tuple[np.ndarray, np.ndarray]] = {}
         for names, degree in self.forms.items():
             both = []
             for name in names:
