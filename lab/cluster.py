@@ -151,7 +151,7 @@ def rows() -> Iterator[Row]:
         command = [sys.executable, "-m", "nelson.cli", "sample", str(home / "f.cnf"), "-q"]
         command += ["-n", str(n), "--seed", "1", "--part-rows", str(1 << 20), "-o", f"{home}/out/"]
         share = shlex.join([*command, "--threads", "1", "--shard"])
-        xargs = f"seq {SHARES} | xargs -P {{}} -I_ {share} _/{SHARES}"
+        xargs = f"seq {SHARES} | xargs -P {{}} -I%K% {share} %K%/{SHARES}"
         engines: list[tuple[str, list[str] | int]] = [
             ("one process, one thread", [*command, "--threads", "1"]),
             (f"one process, {usable_cores()} threads", command),

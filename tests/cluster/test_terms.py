@@ -25,7 +25,7 @@ def law(terms: dict) -> dict[tuple, float]:
     weights = {}
     for x in product((False, True), repeat=4):
         if FORMULA.satisfied(np.array([x]))[0]:
-            phi = sum(c for m, c in terms.items() if all(x[v - 1] for v in m))
+            phi = sum(c for m, c in terms.items() if all(x[abs(v) - 1] == (v > 0) for v in m))
             weights[x] = np.exp(np.dot(THETA, x) + phi)
     total = sum(weights.values())
     return {x: w / total for x, w in weights.items()}
@@ -43,6 +43,16 @@ def far(x: np.ndarray, right: dict[tuple, float]) -> bool:
 
 def parts_of(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.glob("part-*")}
+
+
+def test_terms_of_single_variables_count(tmp_path):
+    """They are no products, and belong to the law all the same."""
+    terms = {(1,): 1.0, (-2,): 0.7}
+    folder = cluster.sample(FORMULA, THETA, N, tmp_path / "one", terms=terms, **OPTIONS)
+    x = folder.samples().to_numpy()
+    assert not far(x, law(terms)) and far(x, law({}))
+    none = cluster.sample(FORMULA, THETA, N, tmp_path / "none", terms={}, **OPTIONS)
+    assert not far(none.samples().to_numpy(), law({}))
 
 
 @pytest.mark.parametrize("sweeps", [None, 40])

@@ -83,14 +83,14 @@ def request_of(
     if names is not None and len(names) != formula.n_vars:
         raise FormulaError(f"{len(names)} names", expected=f"{formula.n_vars}, one per variable")
     names = names and [str(names[variable - 1]) for variable in variables]
-    terms = None if options.terms is None else Polynomial.of(options.terms).products
+    terms = None if options.terms is None else Polynomial.of(options.terms).coefficients
     given = evidence_literals(() if options.given is None else options.given, formula.n_vars)
     rules = [repr(rule) for rule in condition.rules] if condition else []
     rows, _ = theta_rows(formula, theta)
     request = {key: getattr(options, name) for key, name in _OPTIONS.items()} | {
         "formula": formula_fingerprint(formula)[:32],
         "theta": _digest(rows.tobytes()) if rows.any() else None,
-        "terms": terms and sorted([list(product), float(c)] for product, c in terms.items()),
+        "terms": terms and [[list(product), c] for product, c in terms.items()],
         "given": sorted(given.tolist(), key=abs) + rules,
         "variables": [] if space else variables,
         "names": list(space.fields) if space else names,
@@ -108,7 +108,7 @@ def request_of(
         schema = Rows.empty(space.fields).to_arrow().schema
 
     def law_of(seed: int) -> Law:
-        if terms:
+        if terms is not None:
             decided = {key: getattr(plan.choice, key) for key in ("method", "sweeps", "guarantee")}
             first = _digest(plan.sample(64, seed=seed).packed.tobytes())
             decided |= {"keyed": "part", "law": first, "why": plan.choice.why}
