@@ -43,7 +43,7 @@ from nelson.formula import Formula
 _STEPS_UP = 4
 
 
-class Level(NamedTuple):
+class CircuitLevel(NamedTuple):
     at: slice  # its decisions, in the order of levels
     edges: slice
     rows: tuple[int, int]  # its decisions among all values: after the literals
@@ -205,11 +205,11 @@ class CircuitLayer(nn.Module):
 
     # --- passes ----------------------------------------------------------------------------------
 
-    def _edges(self, level: Level) -> tuple[Tensor, Tensor, Tensor]:
+    def _edges(self, level: CircuitLevel) -> tuple[Tensor, Tensor, Tensor]:
         """Source and branch of each edge, and the column of decisions without branch 1."""
         return self.edges[0, level.edges], self.edges[1, level.edges], self.single[level.at]
 
-    def _down(self, items: list[Any]) -> list[tuple[Any, Level]]:
+    def _down(self, items: list[Any]) -> list[tuple[Any, CircuitLevel]]:
         return list(zip(items, self._levels, strict=True))[::-1]
 
     def _upward(self, log_w: Tensor, maximum: bool = False) -> tuple[Tensor, list[Tensor], Tensor]:
@@ -296,7 +296,7 @@ def _share(terms: Tensor, values: Tensor) -> Tensor:
     return (terms - values.masked_fill(values == -torch.inf, 0.0)).exp()
 
 
-def _levels(circuit: DecisionCircuit) -> tuple[list[Level], np.ndarray, np.ndarray]:
+def _levels(circuit: DecisionCircuit) -> tuple[list[CircuitLevel], np.ndarray, np.ndarray]:
     """The levels, bottom-up, with edges (2, edges): `source` among all values, and `branch` within
     the level, all branches 0 first. single (decisions, 1): there is no branch 1.
     """
@@ -324,7 +324,9 @@ def _levels(circuit: DecisionCircuit) -> tuple[list[Level], np.ndarray, np.ndarr
     spans = zip(
         begins.tolist(), ends.tolist(), edge_begins.tolist(), edge_ends.tolist(), strict=True
     )
-    levels = [Level(slice(a, b), slice(c, d), (literals + a, literals + b)) for a, b, c, d in spans]
+    levels = [
+        CircuitLevel(slice(a, b), slice(c, d), (literals + a, literals + b)) for a, b, c, d in spans
+    ]
     edges = np.stack([source, branch])[:, by_level]
     return levels, edges, circuit.single[order].astype(bool)[:, None]
 

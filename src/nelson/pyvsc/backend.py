@@ -22,7 +22,7 @@ from vsc.model.solver.backend import (
 from vsc.visitors.refs_used_rand_visitor import refs_used_rand
 
 from nelson.formula.memo import Recent
-from nelson.pyvsc.rows import Entry, Layer, Rows
+from nelson.pyvsc.rows import Entry, FieldRows, Layer
 from nelson.pyvsc.translation import Translation, Untranslatable, literal
 from nelson.verilator.problems import KEPT, Problems
 from nelson.verilator.texts import divided
@@ -44,7 +44,7 @@ class NelsonBackend(SolverBackendIF):
     #: Sets of fields drawn, by who drew them.
     drawn: ClassVar[Counter[str]] = Counter()
     _problems = Problems()
-    _rows: Recent[str, Rows] = Recent(KEPT)
+    _rows: Recent[str, FieldRows] = Recent(KEPT)
     _soft_held: Recent[tuple[str, ...], list[bool]] = Recent(KEPT)  # soft constraints that hold
 
     @classmethod
@@ -94,13 +94,13 @@ class NelsonBackend(SolverBackendIF):
                 field.set_val(value)
         self.drawn["exact"] += 1
 
-    def _prepared(self, rs: Any) -> tuple[Translation, Rows]:
+    def _prepared(self, rs: Any) -> tuple[Translation, FieldRows]:
         translation = Translation([f for f in rs.rand_fields() if f.is_used_rand])
         lines = translation.declared(width_ranges)
         lines += [f"(assert {translation.rule(c)})" for c in rs.constraints()]
         return translation, self._rows_of(lines, translation, rs.soft_constraints())
 
-    def _rows_of(self, lines: list[str], translation: Translation, soft: list[Any]) -> Rows:
+    def _rows_of(self, lines: list[str], translation: Translation, soft: list[Any]) -> FieldRows:
         """The rows of the constraints, with the largest set of soft ones in order of priority."""
         if not soft:
             return self._of("".join(lines), translation)
@@ -126,13 +126,13 @@ class NelsonBackend(SolverBackendIF):
 
         return self._of(stated(self._soft_held.once((*lines, *rules), kept)), translation)
 
-    def _of(self, text: str, translation: Translation) -> Rows:
-        def made() -> Rows:
+    def _of(self, text: str, translation: Translation) -> FieldRows:
+        def made() -> FieldRows:
             _, instance = self._problems.find(text.encode(), divided)
             if instance.constraints.errors:
                 raise Untranslatable("construct", instance.constraints.errors.strip())
             widths = {name: field.width for field, name in translation.names.items()}
-            return Rows(instance, widths)
+            return FieldRows(instance, widths)
 
         return self._rows.once(text, made)
 

@@ -39,7 +39,7 @@ class Layer:
     others: tuple[str, ...]  # () in the last layer
 
 
-class Rows:
+class FieldRows:
     """Rows of one text: all that is needed for the next one."""
 
     def __init__(self, instance: Instance, widths: dict[str, int]) -> None:

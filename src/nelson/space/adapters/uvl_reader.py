@@ -119,14 +119,14 @@ class _Line:
 def read(text: str, source: str) -> FeatureModel:
     """The tree of a file. Raises FormulaError with the source and the line."""
     try:
-        return _ModelReader(text, source).read()
+        return _FileReader(text, source).read()
     except RecursionError:
         raise FormulaError(
             "a file that is nested too deeply", expected="a feature model", source=source
         ) from None
 
 
-class _ModelReader:
+class _FileReader:
     """One file, section by section."""
 
     def __init__(self, text: str, source: str) -> None:
@@ -259,7 +259,7 @@ class _ModelReader:
 class _Words:
     """The tokens of a line, read from left to right."""
 
-    def __init__(self, line: _Line, reader: _ModelReader) -> None:
+    def __init__(self, line: _Line, reader: _FileReader) -> None:
         self.line, self.tokens, self.reader = line, line.tokens, reader
         self.at = self.depth = 0
 

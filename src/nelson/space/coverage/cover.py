@@ -30,7 +30,7 @@ from nelson.space.clauses.decode import rows_of_states
 from nelson.space.clauses.gates import TRUE
 from nelson.space.coverage.bins import OUTSIDE
 from nelson.space.coverage.coverage import CoverageQuestion
-from nelson.space.coverage.legal_tuples import LegalRows
+from nelson.space.coverage.legal_tuples import LegalRowSolver
 from nelson.space.coverage.tuples import steps
 from nelson.space.rows import Rows
 
@@ -92,7 +92,7 @@ class _RowSearch:
         self,
         question: CoverageQuestion,
         legal: np.ndarray,
-        solver: LegalRows,
+        solver: LegalRowSolver,
         rng: np.random.Generator,
     ) -> None:
         self.policy, self.tuples = question.policy, question.tuples

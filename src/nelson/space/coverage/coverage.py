@@ -18,7 +18,7 @@ from nelson.io.progress import phase
 from nelson.policy import CoverPolicy
 from nelson.space.answers import explained, law_of
 from nelson.space.coverage.bins import BinnedField, Extremes, columns
-from nelson.space.coverage.legal_tuples import LegalRows, LegalTuples
+from nelson.space.coverage.legal_tuples import LegalRowSolver, LegalTuples
 from nelson.space.coverage.tuples import Tuples
 from nelson.space.language.expressions import refuse, width
 from nelson.space.language.fields import Integer
@@ -172,8 +172,8 @@ class CoverageQuestion:
         at = iter(literals)
         self.literals = [[next(at) for _ in range(len(column))] for column in self.columns]
 
-    def solver(self) -> LegalRows:
-        return LegalRows(self.formula, self.law.given, self.literals, self.budget)
+    def solver(self) -> LegalRowSolver:
+        return LegalRowSolver(self.formula, self.law.given, self.literals, self.budget)
 
     def legal(self, covered: np.ndarray, some: np.ndarray) -> np.ndarray:
         """(total,) bool: the legal tuples. covered: legal ones; some: legal rows (m, columns)."""
@@ -217,7 +217,7 @@ def _extremes(space: Space, law: RowLaw, field: Integer, budget: Budget) -> tupl
     rules = [field < 0, *((field >> k) % 2 == 1 for k in reversed(range(bits)))]
     formula, literals = extended_law(space, law, rules)
     ends = []
-    with LegalRows(formula, law.given, [[x, -x] for x in literals], budget) as solver:
+    with LegalRowSolver(formula, law.given, [[x, -x] for x in literals], budget) as solver:
         for highest in (False, True):
             if not solver.ask(()):
                 raise Unsatisfiable("no row is legal")

@@ -18,7 +18,7 @@ from nelson.space.coverage.bins import OUTSIDE
 from nelson.space.coverage.tuples import BLOCK, Tuples
 
 
-class LegalRows:
+class LegalRowSolver:
     """One SAT solver for all questions: is there a legal row in which these bins occur together?
 
     formula    the clauses of a law; given: literals that hold in every row
@@ -56,7 +56,7 @@ class LegalRows:
             self._timer.daemon = True
             self._timer.start()
 
-    def __enter__(self) -> LegalRows:
+    def __enter__(self) -> LegalRowSolver:
         return self
 
     def __exit__(self, *_: Any) -> None:
@@ -132,7 +132,7 @@ class LegalTuples:
     illegal. The solver decides about each of the rest, and every row that it finds shows more.
     """
 
-    def __init__(self, solver: LegalRows, tuples: Tuples, policy: CoverPolicy) -> None:
+    def __init__(self, solver: LegalRowSolver, tuples: Tuples, policy: CoverPolicy) -> None:
         self.solver, self.tuples, self.policy = solver, tuples, policy
         self.rng = np.random.default_rng(0)  # of no influence on the answer
         self.rows = np.zeros((0, len(tuples.sizes)), np.int64)  # legal rows found so far

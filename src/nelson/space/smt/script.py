@@ -32,7 +32,7 @@ from nelson.space.smt.terms import (
 
 
 @dataclass
-class Level:
+class ScriptLevel:
     """What `push` opens and `pop` forgets."""
 
     names: list[str] = field(default_factory=list)
@@ -55,7 +55,7 @@ class Script:
         self.space = Declaration()
         self.names: dict[str, Meaning] = {}
         self.aliases: dict[str, Sort] = {}
-        self.levels = [Level()]
+        self.levels = [ScriptLevel()]
         self.elements: dict[ArrayTerm, Elements] = {}
         self.hidden: list[str] = []  # fields that stand for elements whose index is a term
         self.ties: list[Rule] = []  # rules that tie these to others; they hold on every level
@@ -112,7 +112,7 @@ class Script:
     def push(self, levels: int) -> None:
         if levels > 10_000:
             refuse(f"push of {levels} levels")
-        self.levels += [Level() for _ in range(levels)]
+        self.levels += [ScriptLevel() for _ in range(levels)]
 
     def pop(self, levels: int) -> None:
         if levels >= len(self.levels):
