@@ -51,38 +51,33 @@ def cover(
     policy: CoverPolicy,
 ) -> Rows:
     """See `Space.cover`."""
+    started = time.monotonic()
     with explained(space, given, budget):
-        started = time.monotonic()
         question = CoverageQuestion(space, t, fields, given, budget, policy)
-        return _covered(question, seed, started)
-
-
-def _covered(question: CoverageQuestion, seed: int | None, started: float) -> Rows:
-    nothing = np.zeros(question.tuples.total, bool)
-    legal = question.legal(nothing, np.zeros((0, len(question.columns)), np.int64))
-    looking = phase("choosing rows that cover all combinations")
-    with looking, question.solver() as solver:
-        search = _RowSearch(question, legal, solver, np.random.default_rng(seed))
-        status = search.run()
-        search.drop()
-        if status == "ok":
-            search.squeeze()
-    missing = question.missing(search.weights == 1)
-    info = {
-        "method": "cover",
-        "why": "chosen to cover combinations, not drawn at random",
-        "t": question.tuples.t,
-        "legal": int(legal.sum()),
-        "illegal": question.tuples.total - 1 - int(legal.sum()),
-        "missing": missing,
-        "left_out": question.left_out,
-        "seconds": time.monotonic() - started,
-    }
-    if status != "ok":
-        info["reason"] = f"{len(missing):,} tuples are not covered: the time ran out"
-    space = question.space
-    states = np.array(search.states).reshape(-1, question.formula.n_vars)
-    return rows_of_states(space, states[:, : space.formula.n_vars], "heuristic", status, info)
+        nothing = np.zeros(question.tuples.total, bool)
+        legal = question.legal(nothing, np.zeros((0, len(question.columns)), np.int64))
+        looking = phase("choosing rows that cover all combinations")
+        with looking, question.solver() as solver:
+            search = _RowSearch(question, legal, solver, np.random.default_rng(seed))
+            status = search.run()
+            search.drop()
+            if status == "ok":
+                search.squeeze()
+        missing = question.missing(search.weights == 1)
+        info = {
+            "method": "cover",
+            "why": "chosen to cover combinations, not drawn at random",
+            "t": question.tuples.t,
+            "legal": int(legal.sum()),
+            "illegal": question.tuples.total - 1 - int(legal.sum()),
+            "missing": missing,
+            "left_out": question.left_out,
+            "seconds": time.monotonic() - started,
+        }
+        if status != "ok":
+            info["reason"] = f"{len(missing):,} tuples are not covered: the time ran out"
+        states = np.array(search.states).reshape(-1, question.formula.n_vars)
+        return rows_of_states(space, states[:, : space.formula.n_vars], "heuristic", status, info)
 
 
 class _RowSearch:

@@ -123,29 +123,25 @@ def coverage(
 ) -> Coverage:
     """See `Space.coverage`."""
     with explained(space, None, budget):
-        return _coverage(CoverageQuestion(space, t, fields, None, budget, policy), table)
-
-
-def _coverage(question: CoverageQuestion, table: Any) -> Coverage:
-    space = question.space
-    codes = table_codes(space.fields, table)
-    good = space.satisfied(table)
-    places = [c.places(np.asarray(codes[c.field.name])[good]) for c in question.columns]
-    covered = np.zeros(question.tuples.total, bool)
-    question.tuples.mark(covered, places)
-    # A few rows of the table help to find legal parts of tuples.
-    some = np.stack([column[:4096].astype(np.int64) for column in places], axis=1)
-    legal = question.legal(covered, some)
-    return Coverage(
-        question.tuples.t,
-        int(covered.sum()),
-        int(legal.sum()),
-        question.tuples.total - 1 - int(legal.sum()),
-        question.missing(legal & ~covered),
-        question.crosses(covered, legal),
-        question.left_out,
-        int((~good).sum()),
-    )
+        question = CoverageQuestion(space, t, fields, None, budget, policy)
+        codes = table_codes(space.fields, table)
+        good = space.satisfied(table)
+        places = [c.places(np.asarray(codes[c.field.name])[good]) for c in question.columns]
+        covered = np.zeros(question.tuples.total, bool)
+        question.tuples.mark(covered, places)
+        # A few rows of the table help to find legal parts of tuples.
+        some = np.stack([column[:4096].astype(np.int64) for column in places], axis=1)
+        legal = question.legal(covered, some)
+        return Coverage(
+            question.tuples.t,
+            int(covered.sum()),
+            int(legal.sum()),
+            question.tuples.total - 1 - int(legal.sum()),
+            question.missing(legal & ~covered),
+            question.crosses(covered, legal),
+            question.left_out,
+            int((~good).sum()),
+        )
 
 
 class CoverageQuestion:
