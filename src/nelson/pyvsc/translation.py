@@ -83,14 +83,8 @@ class Translation:
     def _all(self, c: Any) -> str:
         return all_of(map(self._rule, c.constraint_l))
 
-    def _soft(self, c: Any) -> str:
-        return self.truth(c.expr) if self._is_soft else "true"
-
     def _loop(self, c: Any) -> str:
         raise Untranslatable("foreach", "a loop that PyVSC has not expanded")
-
-    def _implication(self, c: Any) -> str:
-        return f"(=> {self.truth(c.cond)} {self._all(c)})"
 
     def _alternative(self, c: Any) -> str:
         otherwise = "true" if c.false_c is None else self._rule(c.false_c)
@@ -317,8 +311,8 @@ _TERMS: dict[str, Callable[[Translation, Any, int], tuple[str, int]]] = {
 }
 _RULES: dict[str, Callable[[Translation, Any], str]] = {
     "ConstraintExprModel": lambda t, c: t.truth(c.e),
-    "ConstraintSoftModel": Translation._soft,
-    "ConstraintImpliesModel": Translation._implication,
+    "ConstraintSoftModel": lambda t, c: t.truth(c.expr) if t._is_soft else "true",
+    "ConstraintImpliesModel": lambda t, c: f"(=> {t.truth(c.cond)} {t._all(c)})",
     "ConstraintIfElseModel": Translation._alternative,
     "ConstraintUniqueModel": Translation._unique,
     "ConstraintUniqueVecModel": Translation._unique_vectors,

@@ -367,8 +367,10 @@ def _distinct(*terms: Any) -> Rule:
     return all_of(~_same(a, b) for k, a in enumerate(terms) for b in terms[:k])
 
 
-def _implied(*rules: Rule) -> Rule:
-    return any_of([*(~each for each in rules[:-1]), rules[-1]])
+def _ite(c: Any, a: Any, b: Any) -> Any:
+    if not isinstance(c, Rule) or sort_of(a) != sort_of(b):
+        refuse(f"ite of {_sorts([c, a, b])}")
+    return if_else(c, a, b)
 
 
 def _folded(join: Callable[[Any, Any], Any]) -> Callable[..., Any]:
@@ -380,10 +382,6 @@ def _folded(join: Callable[[Any, Any], Any]) -> Callable[..., Any]:
     return apply
 
 
-def _bit(holds: Rule) -> Bits:
-    return if_else(holds, vectors.constant(1, 1), vectors.constant(0, 1))
-
-
 _ANY = 10**9
 #: Name -> (what it takes, fewest and most arguments, function).
 _FUNCTIONS: dict[Any, tuple[str, int, int, Callable[..., Any]]] = {
@@ -391,10 +389,10 @@ _FUNCTIONS: dict[Any, tuple[str, int, int, Callable[..., Any]]] = {
     "and": ("bool", 1, _ANY, lambda *a: all_of(a)),
     "or": ("bool", 1, _ANY, lambda *a: any_of(a)),
     "xor": ("bool", 2, _ANY, _folded(lambda a, b: Derived("xor", (a, b)))),
-    "=>": ("bool", 2, _ANY, _implied),
+    "=>": ("bool", 2, _ANY, lambda *a: any_of([*(~each for each in a[:-1]), a[-1]])),
     "=": ("same", 2, _ANY, _equal),
     "distinct": ("same", 2, _ANY, _distinct),
-    "ite": ("any", 3, 3, lambda c, a, b: _ite(c, a, b)),
+    "ite": ("any", 3, 3, _ite),
     "concat": ("bits", 2, _ANY, concat),
     "bvnot": ("bits", 1, 1, lambda a: ~a),
     "bvneg": ("bits", 1, 1, lambda a: -a),
@@ -407,7 +405,7 @@ _FUNCTIONS: dict[Any, tuple[str, int, int, Callable[..., Any]]] = {
     "bvnand": ("bits", 2, 2, lambda a, b: ~(a & b)),
     "bvnor": ("bits", 2, 2, lambda a, b: ~(a | b)),
     "bvxnor": ("bits", 2, 2, lambda a, b: ~(a ^ b)),
-    "bvcomp": ("bits", 2, 2, lambda a, b: _bit(a == b)),
+    "bvcomp": ("bits", 2, 2, lambda a, b: if_else(a == b, vectors.constant(1, 1), 0)),
     "bvudiv": ("bits", 2, 2, lambda a, b: a // b),
     "bvurem": ("bits", 2, 2, lambda a, b: a % b),
     "bvsdiv": ("bits", 2, 2, lambda a, b: unsigned(signed(a) // signed(b))),
@@ -425,9 +423,3 @@ _FUNCTIONS: dict[Any, tuple[str, int, int, Callable[..., Any]]] = {
     "bvsgt": ("bits", 2, 2, lambda a, b: signed(a) > signed(b)),
     "bvsge": ("bits", 2, 2, lambda a, b: signed(a) >= signed(b)),
 }
-
-
-def _ite(c: Any, a: Any, b: Any) -> Any:
-    if not isinstance(c, Rule) or sort_of(a) != sort_of(b):
-        refuse(f"ite of {_sorts([c, a, b])}")
-    return if_else(c, a, b)
