@@ -311,6 +311,18 @@ def number_ends(
     return ends
 
 
+def columns_of_records(table: Any) -> Any:
+    """A list of records, such as `Rows.to_list()`, as a dict of columns; other tables unchanged."""
+    if not isinstance(table, list) or not all(isinstance(row, Mapping) for row in table):
+        return table
+    names = dict.fromkeys(name for row in table for name in row)
+    for k, row in enumerate(table):
+        if len(row) < len(names):
+            name = next(name for name in names if name not in row)
+            raise FormulaError(f"row {k} without the value {name!r}", expected=f"values {[*names]}")
+    return {name: [row[name] for row in table] for name in names}
+
+
 def table_codes(fields: Mapping[str, Field], table: Any) -> dict[str, np.ndarray]:
     """Codes of the columns of a table (DataFrame, Arrow table, Rows, records, dict of columns).
 
@@ -319,6 +331,7 @@ def table_codes(fields: Mapping[str, Field], table: Any) -> dict[str, np.ndarray
     """
     if isinstance(table, Rows) and _same(table.fields, fields):
         return table.codes
+    table = columns_of_records(table)
     out = {}
     for name, field in fields.items():
         try:

@@ -539,6 +539,20 @@ def test_bad_arguments_are_clear_sentences(learned):
         Space.from_frame(frame, bins={"nothing": 4})
 
 
+def test_records_are_a_table():
+    space, _ = planted(300, 0)
+    rows = space.sample(300, seed=1)
+    model, same = (space.learn(table, None, seed=0) for table in (rows.to_list(), rows))
+    assert model.vector == pytest.approx(same.vector)
+    assert model.log_prob(rows.to_list()) == pytest.approx(same.log_prob(rows))
+    records = rows.to_list()
+    del records[7]["b"]
+    with pytest.raises(FormulaError, match="row 7 without the value 'b'"):
+        space.learn(records)
+    with pytest.raises(FormulaError, match=r"1 of 300 rows are not legal: row 5 .*\(a = w\)"):
+        space.learn([row | {"a": "w"} if k == 5 else row for k, row in enumerate(rows.to_list())])
+
+
 # --- which pairs ----------------------------------------------------------------------------------
 
 

@@ -15,7 +15,7 @@ from nelson.errors import FormulaError
 from nelson.policy import Policy
 from nelson.space.language.fields import Bins
 from nelson.space.names import field_of
-from nelson.space.rows import Rows, table_codes
+from nelson.space.rows import Rows, columns_of_records, table_codes
 from nelson.space.tables.columns import columns_of
 from nelson.space.tables.fit import Fitted, Prior, TableProblem, fit
 from nelson.space.tables.frames import as_frame
@@ -112,7 +112,7 @@ def _frame(space: Space, table: Any) -> tuple[Any, str]:
     """(a DataFrame, what it was before); other tables of codes stay as they are, with ""."""
     plain = isinstance(table, (np.ndarray, list, dict)) and space.columns is None
     if isinstance(table, Rows) or (plain and not any_bins(space)):
-        return table, ""
+        return columns_of_records(table), ""
     return as_frame(table)
 
 
