@@ -177,17 +177,26 @@ class Space(Declaration):
         columns   what you know better: {"zip": "code", "age": "number"}, of flag, choice, code,
                   integer, number, date, duration, id, text, constant; {"end": "after start"} keeps
                   the ranges of a difference
-        rules     texts of rules that hold in every new row: ["end - start <= 90"]. True proposes
-                  rules instead, `space.suggestions`, and applies none
+        rules     texts of rules that hold in every new row: ["end - start <= 90"]; a schema of
+                  pandera or pydantic may be one of them, or all. True proposes rules instead,
+                  `space.suggestions`, and applies none
         bins      {"age": [0, 18, 65, 120]}, or a number of ranges, {"age": 8}; bins=8 holds for all
         """
+        from nelson.space.adapters.schema import is_schema, rules_of
         from nelson.space.tables.describe import describe
         from nelson.space.tables.frames import as_frame
         from nelson.space.tables.rules import suggestions
 
         space = cls(name)
         table, kind = as_frame(frame)
-        stated = [rules] if isinstance(rules, str) else [] if rules is True else list(rules or ())
+        if isinstance(rules, str) or is_schema(rules):
+            rules = [rules]
+        given = (
+            []
+            if rules is True
+            else [[r] if not is_schema(r) else rules_of(r, table) for r in rules or ()]
+        )
+        stated = [rule for each in given for rule in each]
         describe(space, table, kind, columns, stated, bins)
         if rules is True:
             space.suggestions = tuple(suggestions(space, table))
