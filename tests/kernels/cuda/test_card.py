@@ -68,7 +68,9 @@ def test_coupling_from_the_past_gives_the_same_bits(n, clauses, k, count, scale)
     host = nelson.sample(f, theta, count, **options)
     card = nelson.sample(f, theta, count, device="cuda", **options)
     assert len(host) == count
-    assert (card.guarantee, card.status) == ("exact", "ok")
+    rounded = scale * n > 10_000  # the rounding of so many probabilities exceeds 1e-6
+    assert (card.guarantee, card.status) == ("approximate" if rounded else "exact", "ok")
+    assert host.guarantee == card.guarantee
     assert np.array_equal(card.host().packed, host.packed)
 
 
