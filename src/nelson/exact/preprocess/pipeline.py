@@ -87,7 +87,10 @@ def compile_kernels() -> None:
     """Compile all kernels before a clock starts. The first call on a machine takes seconds."""
     gate = [[-1, 2], [-1, 3], [1, -2, -3]]
     tiny = Formula([[7], *gate, [-4, 5], [4, -5], [4, 6, -3], [2, 6, -3]], n_vars=7)
-    reduced = _preprocess(tiny, np.zeros((1, 7)), (), Budget(), STEPS)
+    patient = Budget.of(
+        seconds=3600.0
+    )  # on a busy machine compiling takes longer than the safety limit
+    reduced = _preprocess(tiny, np.zeros((1, 7)), (), patient, STEPS)
     reduced.rebuild(np.zeros((1, 7), np.uint64))
 
 
