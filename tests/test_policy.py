@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import pickle
 from dataclasses import fields, replace
 
 import pytest
@@ -28,3 +29,10 @@ def test_every_group_is_hashable_and_prints_short(group):
     """A policy is part of memo keys."""
     assert hash(getattr(DEFAULT, group)) == hash(getattr(Policy(), group))
     assert repr(getattr(DEFAULT, group)).endswith("Policy()")
+
+
+def test_a_pickle_holds_no_hash_of_this_process():
+    policy = Policy().without("extremal")
+    hash(policy)
+    copied = pickle.loads(pickle.dumps(policy))
+    assert copied == policy and "_hash" in vars(policy) and "_hash" not in vars(copied)

@@ -71,6 +71,10 @@ class _Numbers:
             value = self.__dict__["_hash"] = hash(self._values())
         return int(value)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the hash: that of a string is another one in each process."""
+        return {name: value for name, value in self.__dict__.items() if name != "_hash"}
+
     def _values(self) -> tuple[Any, ...]:
         return tuple(getattr(self, field.name) for field in fields(self))
 
