@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import inspect
 import pickle
-from dataclasses import fields, replace
+from dataclasses import FrozenInstanceError, fields, replace
 
 import pytest
 
 import nelson
-from nelson.policy import DEFAULT, Policy
+from nelson.policy import DEFAULT, AutoPolicy, Policy
 
 
 def test_the_default_is_short_in_signatures():
@@ -36,3 +36,14 @@ def test_a_pickle_holds_no_hash_of_this_process():
     hash(policy)
     copied = pickle.loads(pickle.dumps(policy))
     assert copied == policy and "_hash" in vars(policy) and "_hash" not in vars(copied)
+
+
+def test_numbers_are_given_by_place_or_by_name_and_others_are_refused():
+    assert AutoPolicy(("extremal",), 7) == AutoPolicy(without=("extremal",), max_rounds=7)
+    for wrong in (lambda: AutoPolicy((), without=()), lambda: AutoPolicy(rounds=3)):
+        with pytest.raises(TypeError, match="AutoPolicy has no"):
+            wrong()
+    with pytest.raises(TypeError, match="not 100"):
+        AutoPolicy(*range(100))
+    with pytest.raises(FrozenInstanceError):
+        AutoPolicy().max_rounds = 3

@@ -27,7 +27,7 @@ class _Signature:
     """What help() and editors show of the arguments, made when it is asked for."""
 
     def __get__(self, instance: object, owner: Any) -> Any:
-        kind = Parameter.KEYWORD_ONLY
+        kind = Parameter.POSITIONAL_OR_KEYWORD
         return Signature([Parameter(f.name, kind, default=f.default) for f in fields(owner)])
 
 
@@ -37,15 +37,14 @@ class _Numbers:
 
     __signature__ = _Signature()
 
-    def __init__(self, **changes: Any) -> None:
-        unknown = changes.keys() - self.__dataclass_fields__.keys()
-        if unknown:
-            names = ", ".join(sorted(unknown))
-            raise TypeError(
-                f"{type(self).__name__} has no {names}; it has "
-                f"{', '.join(self.__dataclass_fields__)}"
-            )
-        self.__dict__.update(changes)  # the defaults are attributes of the class
+    def __init__(self, *values: Any, **changes: Any) -> None:
+        names = list(self.__dataclass_fields__)
+        unknown = ", ".join(sorted(changes.keys() - {*names[len(values) :]}))
+        if unknown or len(values) > len(names):
+            what = f"no {unknown}" if unknown else f"{len(names)} numbers, not {len(values)}"
+            raise TypeError(f"{type(self).__name__} has {what}; it has {', '.join(names)}")
+        # The defaults are attributes of the class.
+        self.__dict__.update(zip(names, values, strict=False), **changes)
 
     def __setattr__(self, name: str, value: object) -> None:
         raise FrozenInstanceError(f"cannot assign to field {name!r}")
