@@ -204,7 +204,8 @@ def measured(call: Call, problem: Any, seconds: float) -> Outcome:
             _child(call, problem, seconds, Path(folder))
         wall, asked = 0.0, False
         while not (ended := os.wait4(child, os.WNOHANG))[0]:
-            wall = time.monotonic() - started - _waited(child) - _command_waited(child, call)
+            waited = _command_waited(child) if isinstance(call, Command) else _waited(child)
+            wall = time.monotonic() - started - waited
             if wall > bound(seconds) and not asked:
                 os.kill(child, signal.SIGUSR1)  # it writes where it is
                 asked = True
@@ -233,15 +234,18 @@ def _child(call: Call, problem: Any, seconds: float, folder: Path) -> None:
     try:
         with Path(folder, "trace").open("w") as trace:
             faulthandler.register(signal.SIGUSR1, file=trace, all_threads=False)
-            real = time.monotonic
-            time.monotonic = lambda: real() - _waited()
+            if not isinstance(call, Command):
+                real = time.monotonic
+                time.monotonic = lambda: real() - _waited()
             started = time.monotonic()
             try:
                 answer = _in_words(call(problem, seconds))
             except Exception as error:
                 answer = f"{type(error).__name__}: {str(error)[:120]}"
             wall = time.monotonic() - started - getattr(call, "waited", 0.0)
-        Path(folder, "report").write_text(json.dumps({"wall": wall, "answer": answer}))
+        whole = Path(folder, "report.part")  # it may be killed while it writes
+        whole.write_text(json.dumps({"wall": wall, "answer": answer}))
+        whole.replace(folder / "report")
         code = 0
     finally:
         os._exit(code)
@@ -256,10 +260,8 @@ def _waited(process: int | str = "self") -> float:
         return 0.0
 
 
-def _command_waited(child: int, call: Call) -> float:
+def _command_waited(child: int) -> float:
     """The same of the process of a command, which runs below the fork."""
-    if not isinstance(call, Command):
-        return 0.0
     below = Path(f"/proc/{child}/task/{child}/children").read_text().split()
     return sum(map(_waited, below))
 

@@ -52,15 +52,16 @@ def test_the_umask_is_never_touched(tmp_path, monkeypatch):
         os.umask(0)
 
 
-def fill_the_disk(call: Callable[[], object], size: int) -> None:
+def fill_the_disk(call: Callable[[], object], size: int) -> str:
     """Call where no file may grow beyond `size` bytes: a write fails, as on a full disk."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
     try:
-        with pytest.raises(OSError, match="File too large"):
+        with pytest.raises(OSError, match="File too large") as caught:
             call()
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    return str(caught.value.filename)
 
 
 @pytest.mark.parametrize("suffix", ["", ".gz", ".xz"])
@@ -68,7 +69,7 @@ def test_a_full_disk_leaves_the_old_formula(tmp_path, suffix):
     path = tmp_path / f"f.cnf{suffix}"
     small, large = nelson.Formula([[1, 2]]), nelson.random_ksat(1000, 4000, 3, seed=1)
     small.to_dimacs(path)
-    fill_the_disk(lambda: large.to_dimacs(path), 5000)
+    assert fill_the_disk(lambda: large.to_dimacs(path), 5000) == str(path)  # it says where
     assert nelson.Formula.from_dimacs(path) == small
     assert [p.name for p in tmp_path.iterdir()] == [path.name]
     large.to_dimacs(path)

@@ -48,7 +48,11 @@ def writing(
                 out.flush()
                 os.fsync(out.fileno())
         os.replace(scratch, target)
-    except BaseException:
+    except BaseException as error:
+        if (
+            isinstance(error, OSError) and error.filename is None
+        ):  # "No space left on device": where?
+            error.filename = os.fspath(path)
         with contextlib.suppress(OSError):
             os.unlink(scratch)
         raise
