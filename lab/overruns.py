@@ -47,6 +47,8 @@ import nelson
 from lab.common import Row
 from lab.overruns_cases import FORMULAS, SPACES, NoData
 from nelson import Formula
+from nelson_paper.experiments.base import Table
+from nelson_paper.experiments.report import markdown
 
 #: Seconds of the calls: all functions, and draws again.
 SECONDS = (1.0, 5.0)
@@ -408,6 +410,79 @@ NEEDS: dict[Call, Callable[[Case], Any]] = {
     **{call: lambda case: case.file for name, call in OF_SPACES.items() if name[0] == "$"},
 }
 NEEDS[OF_FORMULAS["$ learn"]] = lambda case: (case.file, case.examples_file)
+
+
+# --- the page ------------------------------------------------------------------------------------
+
+_LINE = re.compile(
+    r"(?P<case>.+?):(?P<call>[^:]+), (?P<seconds>[15]) s: (?P<figure>-?[\d.]+) s  (?P<note>.*)"
+)
+_SOLVED = re.compile(r"(?P<case>.+):solved: (?P<yes>[01]) yes  (?P<note>.*)")
+
+
+class Figure(NamedTuple):
+    """One printed line: the smaller of wall and CPU seconds of a call."""
+
+    case: str
+    call: str
+    seconds: float
+    figure: float
+    note: str
+
+    @property
+    def over(self) -> bool:
+        return self.figure > bound(self.seconds)
+
+    def __str__(self) -> str:
+        return f"{self.figure:.1f} ({self.call})"
+
+
+def figures(folder: Path, kind: str) -> list[Figure]:
+    """What `python -m lab overruns` printed into KIND*.txt; of equal calls the last one."""
+    found: dict[tuple[str, str, str], Figure] = {}
+    for path in sorted(folder.glob(f"{kind}*.txt")):
+        for line in path.read_text().splitlines():
+            if match := _LINE.fullmatch(line):
+                case, call, seconds, figure, note = match.groups()
+                key = case, call, seconds
+                found[key] = Figure(case, call, float(seconds), float(figure), note)
+    return list(found.values())
+
+
+def page(folder: Path) -> list[str]:
+    """Text and tables of docs/limits.md."""
+    runs = {kind: figures(folder, kind) for kind in ("idle", "loaded")}
+    cells: list[list[str]] = []
+    for case in (*FORMULAS, *SPACES):
+        mine = {kind: [f for f in run if f.case == case] for kind, run in runs.items()}
+        if any(mine.values()):
+            cells.append([case, *(_worst(each, s) for each in mine.values() for s in SECONDS)])
+    late = [
+        [f.case, f.call, kind, f"{f.figure:.2f} s", f"{bound(f.seconds):.1f} s", f.note]
+        for kind, run in runs.items()
+        for f in run
+        if f.over
+    ]
+    lines = [line for path in sorted(folder.glob("*.txt")) for line in path.open()]
+    solved = [match for line in lines if (match := _SOLVED.fullmatch(line.strip()))]
+    yes = sum(match["yes"] == "1" for match in solved)
+    told = [
+        f"{kind}: {sum(f.over for f in run)} of {len(run)} calls came back late"
+        for kind, run in runs.items()
+    ]
+    told.append(f"of {len(solved)} formulas that CaDiCaL solves within 5 s, {yes} had samples")
+    columns = ["", "1 s, idle", "5 s, idle", "1 s, loaded", "5 s, loaded"]
+    late_columns = ["case", "call", "machine", "seconds", "bound", "what it said"]
+    return [
+        "; ".join(told) + ".",
+        markdown(Table("The call of each case that took longest", columns, cells)),
+        markdown(Table("Calls that came back late", late_columns, late)) if late else "",
+    ]
+
+
+def _worst(found: list[Figure], seconds: float) -> str:
+    of_these = [f for f in found if f.seconds == seconds]
+    return str(max(of_these, key=lambda f: f.figure)) if of_these else "–"
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@
                      `python -m lab.gpu` (default: gpu-figures.json)
     verilator        eight problems, Verilator's protocol (docs/verification.md); 8 minutes.
                      NELSON_VERILATOR_PEERS: where the other solvers are (lab/verilator/run.py)
+    overruns FOLDER  idle*.txt and loaded*.txt, what `python -m lab overruns` printed (docs/limits.md)
     cluster          the plan of large jobs, from cluster-figures.json (docs/cluster.md)
 
 From the root of the repository. A page keeps what stands outside of its two marks.
@@ -35,6 +36,7 @@ from lab import (
     cluster_plan,
     gpu_page,
     log_z_truth,
+    overruns,
     published_formulas,
     reach,
 )
@@ -60,6 +62,7 @@ PAGES = {
     "reach": "reach.md",
     "formulas": "experiments.md",
     "verilator": "verification.md",
+    "overruns": "limits.md",
 }
 NAMES = (*PAGES, "results", "routes", "cards")
 #: Titles of the tables that the page of densities shows.
@@ -99,6 +102,8 @@ def write(name: str, folder: Path = Path()) -> None:
         write_prediction(folder)
     elif name == "verilator":
         write_verilator()
+    elif name == "overruns":
+        replace("overruns", [_dated(machine()), *overruns.page(folder)])
     elif name == "cluster":
         replace("cluster", [cluster_plan.markdown(json.loads(FIGURES.read_text()))])
     else:

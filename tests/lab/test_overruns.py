@@ -67,3 +67,19 @@ def test_a_call_that_was_killed_has_no_samples():
     assert overruns.has_samples("100 heuristic ok")
     for answer in ("0 heuristic budget", "KILLED", "died", "TimeUp: the time was up"):
         assert not overruns.has_samples(answer)
+
+
+def test_the_page_has_the_slowest_call_of_each_case_and_all_late_ones(tmp_path):
+    """Twin: a line that is not late is not listed."""
+    (tmp_path / "idle.txt").write_text(
+        "5-SAT of 100:plan, 1 s: 0.2 s  wall 0.2 s, CPU 0.3 s, 5 MB: exact\n"
+        "5-SAT of 100:$ count, 1 s: 1.7 s  wall 1.7 s, CPU 1.8 s, 5 MB: int\n"
+        "rota of 20 people:sample, 5 s: 5.9 s  wall 5.9 s, CPU 9.0 s, 5 MB: 100 heuristic ok\n"
+        "5-SAT of 100:solved: 1 yes  CaDiCaL 0.01 s; with 1.1 s 100 exact ok\n"
+    )
+    (tmp_path / "loaded-2.txt").write_text("5-SAT of 100:plan, 1 s: 0.5 s  wall 1 s: exact\n")
+    told, worst, late = overruns.page(tmp_path)
+    assert told.startswith("idle: 1 of 3 calls came back late; loaded: 0 of 1")
+    assert "of 1 formulas that CaDiCaL solves within 5 s, 1 had samples" in told
+    assert "1.7 ($ count)" in worst and "5.9 (sample)" in worst and "0.2 (plan)" not in worst
+    assert "$ count" in late and "sample" not in late
