@@ -13,7 +13,7 @@
                      `python -m lab.gpu` (default: gpu-figures.json)
     verilator        eight problems, Verilator's protocol (docs/verification.md); 8 minutes.
                      NELSON_VERILATOR_PEERS: where the other solvers are (lab/verilator/run.py)
-    overruns FOLDER  idle*.txt and loaded*.txt, what `python -m lab overruns` printed (docs/limits.md)
+    overruns FOLDER  idle*.txt and loaded*.txt of `python -m lab overruns` (docs/limits.md)
     cluster          the plan of large jobs, from cluster-figures.json (docs/cluster.md)
 
 From the root of the repository. A page keeps what stands outside of its two marks.

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from nelson.errors import BudgetExceeded
 from nelson.formula.checks import duration
 from nelson.io.progress import what_is_done
-from nelson.kernels.core.deadline import ending_at
+from nelson.kernels.core.deadline import DEADLINE, ending_at, seconds_compiling
 from nelson.kernels.core.threads import usable_cores
 from nelson.process import MEMORY
 
@@ -32,6 +32,11 @@ _NO_DEADLINE = nullcontext()
 
 class TimeUp(BudgetExceeded):
     """The deadline of the call has passed."""
+
+
+def seconds_left() -> float:
+    """Until `check_time` raises; infinite where no call around this one has a limit."""
+    return DEADLINE.get()[0] + seconds_compiling() - time.monotonic()
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ import numpy as np
 from nelson.exact.preprocess.gates import empty_store, scratch_for
 from nelson.formula import Formula
 from nelson.formula.components import components
-from nelson.formula.flat import lengths_to_offsets, lists, owners, take
+from nelson.formula.flat import check_ahead, lengths_to_offsets, lists, owners, take
 from nelson.formula.memo import Slot
 from nelson.kernels.core.deadline import check_time
 from nelson.kernels.reduce import fewer_inputs
@@ -107,8 +107,10 @@ class _GateSearch:
         )
         rank = np.empty(self.n, np.int32)
         rank[order] = np.arange(self.n, dtype=np.int32)
-        task = self.store, self.scratch
+        task, seconds = (self.store, self.scratch), 3e-7  # for a literal
+        check_ahead(len(self.literals), seconds)
         kernel.define_before(*task, order, rank, self.found, visits)
+        check_ahead(len(self.literals), seconds)
         kernel.define_more(*task, order[::-1].copy(), self.found, visits)
 
     def defined(self) -> int:

@@ -100,7 +100,7 @@ def _count(
     m, n = x.shape
     single = np.zeros((2, n), np.int64)
     pairs = np.zeros((2, len(paired), len(paired)), np.int64)
-    step = max(1, (1 << 26) // max(1, len(formula.literals)))  # 64 MiB of literal values
+    step = max(1, (1 << 22) // max(1, len(formula.literals)))  # 4 MiB of literal values
     used = 0
     for first in range(0, m, step):
         if first and budget.spent:

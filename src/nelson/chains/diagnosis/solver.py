@@ -11,11 +11,15 @@ the first variable first, and what it finds should not depend on names.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 
+from nelson.budget import seconds_left
 from nelson.chains.problem import Problem
+from nelson.exact.solver import solve_within
+from nelson.kernels.core.deadline import check_time
 from nelson.policy import DEFAULT
 
 
@@ -67,7 +71,12 @@ class Finder:
             return None
         self.solver.set_phases(np.where(values, self.number, -self.number).tolist())
         self.solver.conf_budget(min(self.each, self.left))
-        answer = self.solver.solve_limited(assumptions=self._renumbered(given).tolist())
+        evidence = self._renumbered(given).tolist()
+        if (seconds := seconds_left()) < math.inf:
+            answer = solve_within(self.solver, seconds, evidence)
+            check_time()
+        else:
+            answer = self.solver.solve_limited(assumptions=evidence)
         if not answer:
             return answer
         model = np.array(self.solver.get_model(), np.int64)

@@ -17,6 +17,7 @@ import numpy as np
 
 from nelson.chains.moves.factor_graph import FactorGraph, factor_graph
 from nelson.chains.problem import Problem, prepare
+from nelson.formula.flat import check_ahead
 from nelson.kernels.core.bits import unpack
 from nelson.kernels.cpu import hubs as kernel
 from nelson.kernels.cpu.cutset import Cutset, cutset
@@ -125,6 +126,7 @@ class Hubs:
         graph = factor_graph(problem)
         factor = np.where(graph.moving, 1.0, -1.0)
         factor[graph.helpers.variable] *= 1e-6  # a jump cannot propose values of helpers
+        check_ahead(len(graph.factors.unit), 2.5e-6)
         program = cutset(graph.units, graph.factors, limits.width, factor, limits.cutset_steps)
         if program is None:
             return "the search for hubs takes too long"

@@ -32,6 +32,7 @@ import numpy as np
 from nelson.chains.moves.factor_graph import FactorGraph, factor_graph
 from nelson.chains.moves.protocol import InPlaceMoves, in_threads
 from nelson.chains.problem import Problem
+from nelson.formula.flat import check_ahead
 from nelson.formula.groups import groups_of
 from nelson.formula.memo import Recent, Slot
 from nelson.kernels.core import rng
@@ -74,6 +75,7 @@ class Joint(InPlaceMoves):
     def following(self, limit: int) -> Cutset | None:
         """The next cutset that is not made yet; None if that takes more than `limit` steps."""
         graph = self.graph
+        check_ahead(len(graph.factors.unit), 2.5e-6)
         return cutset(graph.units, graph.factors, self.width, _factors(self), limit)
 
     @property
