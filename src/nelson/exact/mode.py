@@ -101,9 +101,7 @@ def most_likely(
             timer.join()
     if model is None:
         if late.is_set():
-            raise BudgetExceeded(
-                f"the most likely structure was not found in {seconds:.3g} seconds"
-            )
+            raise BudgetExceeded("the most likely structure was not found in time")
         raise Unsatisfiable("a MaxSAT solver proved that the formula has no solution")
     x = theta > 0  # the value of a variable that is in no clause
     literals = np.array([literal for literal in model if abs(literal) <= len(x)], int)

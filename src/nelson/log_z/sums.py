@@ -21,7 +21,7 @@ from functools import cached_property
 
 import numpy as np
 
-from nelson.budget import Budget
+from nelson.budget import Budget, seconds_left
 from nelson.chains.diagnosis.diagnose import pilot_request
 from nelson.chains.moves.factor_graph import FactorGraph, factor_graph
 from nelson.chains.moves.joint import LOST, Runner
@@ -218,6 +218,8 @@ def _by_width(
     factor = np.where(graph.moving, 1.0, -1.0)
     factor[helper] *= 1e-6
     for width in _WIDTHS:
+        if 2.5e-6 * len(graph.factors.unit) > seconds_left():  # nothing would end the search
+            return
         program = cutset(graph.units, graph.factors, width, factor, limits.tables_steps)
         if program is None:
             return

@@ -235,7 +235,7 @@ def fit(
         return Fitted(problem, mu, mu, guarantee, True, "exact: there is no theta to learn")
     start = _start(potential, first, has, mu)
     if problem.source is not None:
-        scales = _scales(potential, rows, n, spread, mu, problem.levels)
+        scales = _scales(potential, rows, n, spread, mu, problem.levels, budget)
         return _climb(problem, mu, n, start, scales, budget)
     found = _sampled(problem, mu, n, start, budget)
     return replace(found, guarantee=weakest([found.guarantee, guarantee]))
@@ -379,13 +379,17 @@ def _scales(
     spread: np.ndarray,
     mu: np.ndarray,
     levels: LevelLaw | None,
+    budget: Budget,
     most: int = 3000,
 ) -> Scales:
-    """From the covariance of the data; by blocks if there are more than `most` features."""
+    """From the covariance of the data; one by one if there are more than `most` features, or if
+    there is no time for the root of a matrix.
+    """
+    seconds = 2e-10 * potential.freedom**3
     step = max(1, n // COVARIANCE_ROWS)
     if levels is not None and potential.freedom > MOST_SCALED:
         return BlockScales.of(potential, mu)
-    if potential.freedom > most:
+    if potential.freedom > most or seconds > budget.left / 4:
         share = potential.vector(potential.counts(rows, potential.blocks)) / max(1, n)
         varies = potential.reduced(share * (1 - share) + spread, power=2)
         return WholeScales(1 / np.sqrt(varies + _RIDGE))

@@ -25,7 +25,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nelson.budget import Budget
+from nelson.budget import Budget, TimeUp
+from nelson.kernels.core.deadline import check_time
 from nelson.policy import DEFAULT, Policy
 from nelson.space.language.expressions import leaves
 from nelson.space.language.fields import FIELDS
@@ -106,6 +107,17 @@ def choose(search: PairSearch) -> ChosenPairs:
         return chosen
     chosen.take(singles, singles.log_prob(*search.held_out), "no pairs", search)
     candidates = _candidates(search.potential, search.policy.pairs.cells)
+    try:
+        with search.budget.enforced():
+            _search(search, chosen, candidates)
+    except TimeUp:  # what was chosen so far is a model
+        chosen.end = "the time was up"
+    return chosen
+
+
+def _search(search: PairSearch, chosen: ChosenPairs, candidates: list[Pair]) -> None:
+    """Batches of pairs until they do not help; then without those that are not needed."""
+    singles = chosen.singles
     tests, limit = len(candidates), search.policy.pairs.most_cells(search.train[1])
     tied = _tied(search.space)
     misses = 0  # batches of which not even the best pair helped
@@ -138,7 +150,6 @@ def choose(search: PairSearch) -> ChosenPairs:
                 chosen.end += _listed(batch) + _ended(too_wide, "; ")
     if not search.late():
         _prune(search, chosen)
-    return chosen
 
 
 def _try(search: PairSearch, chosen: ChosenPairs, tried: Fitted) -> bool:
@@ -229,6 +240,7 @@ def _ranked(
     noise = 1 + n / m  # the samples of the model have noise as well
     found = []
     for pair in candidates:
+        check_time()
         tried = [
             (statistic / noise, freedom, degree)
             for statistic, freedom, degree in _statistics(potential, pair, data[pair], model[pair])

@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from nelson.errors import FormulaError
+from nelson.kernels.core.deadline import check_time
 from nelson.space.language.expressions import Rule
 from nelson.space.language.fields import Bins, Field, Integer
 from nelson.space.names import has
@@ -343,6 +344,7 @@ class Potential:
         """How often each level, or pair of levels, occurs in rows of levels."""
         found = {}
         for names in blocks:
+            check_time()
             shape = [self.levels[name].count for name in names]
             flat = np.ravel_multi_index([rows[name] for name in names], shape)
             found[names] = (
