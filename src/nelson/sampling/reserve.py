@@ -123,8 +123,10 @@ class Reserve:
         wanted = self.wanted
         if wanted.unique:
             for evidence, rows in rows_by_evidence.items():
-                _, first = np.unique(rows[:, wanted.columns], axis=0, return_index=True)
-                rows_by_evidence[evidence] = rows[np.sort(first)]
+                first: dict[bytes, int] = {}
+                for k, packed in enumerate(np.packbits(rows[:, wanted.columns], axis=1)):
+                    first.setdefault(packed.tobytes(), k)
+                rows_by_evidence[evidence] = rows[list(first.values())]
         fewest = min(map(len, rows_by_evidence.values()))
         # A row of a million variables is repeated no more often than memory allows.
         count = min(wanted.n, fewest if wanted.unique else wanted.n)

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from nelson.chains.problem import Problem
+from nelson.formula.flat import check_ahead
 from nelson.formula.groups import Groups
 from nelson.kernels.cpu.cutset import MOST_VALUES, Factors, UnitValues
 from nelson.kernels.cpu.joint import Helpers, JointScratch
@@ -193,6 +194,7 @@ def _in_parts(
     negative: np.ndarray,
 ) -> Factors:
     """Factors of those sizes part by part, without those that never apply."""
+    check_ahead(len(literals), 1e-6)
     factor = np.repeat(np.arange(len(sizes)), sizes)
     name = np.abs(literals) - 1
     order = np.lexsort((unit[name], factor))

@@ -77,7 +77,8 @@ def learn(
         )
         steps = [*chosen.steps, f"end of the search: {chosen.end}"]
         found = chosen.fitted
-        if not _is_table(validation) and n >= policy.pairs.rows:  # now with all rows
+        if not _is_table(validation) and n >= policy.pairs.rows and not budget.spent:
+            # Now with all rows.
             found = _refitted(chosen, rows, n, smoothing, budget)
     else:
         found = _fitted(space, potential, asked, rows, n, smoothing, budget, seed, policy)

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nelson.budget import Budget, TimeUp
+from nelson.formula.flat import check_ahead
 from nelson.kernels.core.deadline import check_time
 from nelson.policy import DEFAULT, Policy
 from nelson.space.language.expressions import leaves
@@ -229,6 +230,7 @@ def _ranked(
     """(pairs that differ from the model by more than noise, best first; those too costly)."""
     potential = fitted.potential
     forms = _forms(potential)
+    check_ahead(len(candidates), 3e-7)
     candidates = [pair for pair in candidates if forms.get(pair) != FREE]
     train, n = search.train
     step = max(1, n * len(candidates) // search.policy.pairs.counted)
