@@ -458,7 +458,7 @@ def page(folder: Path) -> list[str]:
         if any(mine.values()):
             cells.append([case, *(_worst(each, s) for each in mine.values() for s in SECONDS)])
     late = [
-        [f.case, f.call, kind, f"{f.figure:.2f} s", f"{bound(f.seconds):.1f} s", f.note]
+        [f.case, f.call, kind, f"{f.figure:.2f} s", f"{bound(f.seconds):.1f} s", _place(f)]
         for kind, run in runs.items()
         for f in run
         if f.over
@@ -471,13 +471,18 @@ def page(folder: Path) -> list[str]:
         for kind, run in runs.items()
     ]
     told.append(f"of {len(solved)} formulas that CaDiCaL solves within 5 s, {yes} had samples")
-    columns = ["", "1 s, idle", "5 s, idle", "1 s, loaded", "5 s, loaded"]
-    late_columns = ["case", "call", "machine", "seconds", "bound", "what it said"]
+    columns = ["formula or space", "1 s, idle", "5 s, idle", "1 s, loaded", "5 s, loaded"]
+    late_columns = ["case", "call", "machine", "seconds", "bound", "where it was then"]
     return [
         "; ".join(told) + ".",
         markdown(Table("The call of each case that took longest", columns, cells)),
         markdown(Table("Calls that came back late", late_columns, late)) if late else "",
     ]
+
+
+def _place(late: Figure) -> str:
+    """The innermost line of nelson at the bound, if it is known."""
+    return late.note.partition("; at the bound in ")[2].partition(" < ")[0] or "–"
 
 
 def _worst(found: list[Figure], seconds: float) -> str:
