@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -86,3 +87,19 @@ def test_few_rows_keep_the_correlations_of_many_columns(monkeypatch):
     monkeypatch.setattr(pair_search, "DEGREES", ())
     free = error("auto")
     assert few < 0.13 < 0.3 < min(free, none)
+
+
+def test_noise_of_the_margins_is_no_dependence():
+    """Independent columns, 300 tables of 4 x 3: G follows chi-square with 6 degrees of freedom, so
+    its mean is 6 +- 1 (5 sigma). The twin counts the noise of both margins, too: 11.
+    """
+    rng, n, m = np.random.default_rng(7), 3000, 2000
+    law = np.outer([0.1, 0.2, 0.3, 0.4], [0.2, 0.3, 0.5]).ravel()
+    values, plain = [], []
+    for _ in range(300):
+        d, k = (rng.multinomial(size, law).reshape(4, 3).astype(float) for size in (n, m))
+        ((g, freedom, _),) = pair_search._statistics(SimpleNamespace(scores={}), ("a", "b"), d, k)
+        assert freedom == 6
+        values.append(g / (1 + n / m))
+        plain.append(2 * float((d * np.log(d / n / (k / m))).sum()) / (1 + n / m))
+    assert abs(np.mean(values) - 6) < 1 < abs(np.mean(plain) - 6)

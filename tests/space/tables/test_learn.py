@@ -625,7 +625,8 @@ def test_pairs_that_do_not_help_on_held_out_rows_are_not_taken():
     """Without the chi-square tests held-out likelihood still refuses pairs that are noise."""
     space, _ = planted(10, 0)
     frame = space.sample(6000, seed=5).to_pandas()
-    model = space.learn(frame, seed=0, policy=Policy(pairs=PairPolicy(level=math.inf)))
+    every_pair = Policy(pairs=PairPolicy(level=math.inf, gain=-math.inf))
+    model = space.learn(frame, seed=0, policy=every_pair)
     assert model.pairs == [] and "do not help on rows that were held out" in model.why
 
 
@@ -815,11 +816,12 @@ def test_a_batch_that_does_not_help_does_not_end_the_search(monkeypatch):
     frame = pd.DataFrame({"a": a, "b": a ^ noise[0], "c": c, "d": c ^ noise[1]})
     real = pair_search._try
 
-    def pairs(**options) -> set:
+    def pairs(misses: int) -> set:
         calls = iter(range(99))
         monkeypatch.setattr(pair_search, "_try", lambda *given: next(calls) > 0 and real(*given))
-        return set(Space.from_frame(frame).learn(frame, seed=0, **options).pairs)
+        strict = Policy(pairs=PairPolicy(level=0.01, misses=misses))
+        return set(Space.from_frame(frame).learn(frame, seed=0, policy=strict).pairs)
 
-    found = pairs()
+    found = pairs(PairPolicy.misses)
     assert len(found) == 1 and found < {("a", "b"), ("c", "d")}
-    assert not pairs(policy=Policy(pairs=PairPolicy(misses=1)))
+    assert not pairs(1)

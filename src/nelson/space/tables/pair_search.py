@@ -256,8 +256,8 @@ def _ranked(
     below = np.flatnonzero([p <= bound for (p, _), bound in zip(found, bounds, strict=True)])
     ranked, too_wide = [], []
     for _, each in found[: below.max(initial=-1) + 1]:  # Benjamini and Hochberg 1995
-        wide = each.pair not in forms and _cost([*forms, each.pair], potential) >= limit
-        if each.gain > 0:
+        if each.gain > 2 * n * search.policy.pairs.gain:
+            wide = each.pair not in forms and _cost([*forms, each.pair], potential) >= limit
             too_wide.append(each.pair) if wide else ranked.append(each)
     return sorted(ranked, reverse=True), too_wide
 
@@ -266,12 +266,15 @@ def _statistics(
     potential: Potential, pair: Pair, d: np.ndarray, k: np.ndarray
 ) -> list[tuple[float, int, int]]:
     """(chi-square, degrees of freedom, degree) of each form of a pair, from counts of the data and
-    of the model.
+    of the model, which are brought to the margins of the data: their noise is no dependence.
     """
     n, m = d.sum(), k.sum()
     possible = (d > 0) | (k > 0)
     cells, rows, columns = possible.sum(), possible.any(1).sum(), possible.any(0).sum()
     share = (k + 0.5 * possible) / (m + 0.5 * cells)
+    for axis in (0, 1):
+        seen_margin, drawn_margin = d.sum(axis, keepdims=True), share.sum(axis, keepdims=True)
+        share = share * (seen_margin / n / np.where(drawn_margin > 0, drawn_margin, 1))
     seen = d > 0
     g = 2 * float((d[seen] * np.log(d[seen] / n / share[seen])).sum())
     found = [(g, max(1, int(cells - rows - columns + 1)), FREE)]
