@@ -1,4 +1,4 @@
-"""Peer: the paper's dense W, b, V formulation of Algorithm 1, `nelson_paper.dense_layer`.
+"""Peer: the paper's dense W, b, V formulation of Algorithm 1, `nelson.distribution.dense`.
 
 A batch of m = 200 assignments, as in the paper, in float32. With `compact=True` (default) valid
 samples leave the batch, so late rounds are small products; `compact=False` is the paper's loop.
@@ -26,7 +26,7 @@ class Dense:
     ) -> None:
         import torch
 
-        from nelson_paper.dense_layer import DenseLayer
+        from nelson.distribution.dense import DenseLayer
 
         self.layer = DenseLayer(f, compact=compact).to(device)
         self.at(np.zeros(f.n_total) if theta is None else theta)

@@ -292,8 +292,8 @@ class Measurements:
         """A training step of both layers: samples of each row of theta, a loss, its gradient."""
         import torch
 
+        from nelson.distribution.dense import DenseLayer
         from nelson.distribution.layer import LovaszLayer
-        from nelson_paper.dense_layer import DenseLayer
 
         n, (rows, m) = self.scale.sizes[0][0], self.scale.layer
         f, theta = ksat(n)

@@ -211,8 +211,10 @@ def _joined_or_begun(
 ) -> dict[str, Any]:
     """The job of the folder, whose seed and size of parts are taken where `wanted` has None."""
     if (job := parts.read_job(store)) is None:
-        if found := [name for name in store.sizes() if name.endswith(".parquet")]:
-            raise NelsonError(f"{store}: holds {found[0]}, but no {parts.JOB}; use another folder")
+        names = store.sizes()  # the job file is among them if another process began meanwhile
+        tables = [name for name in names if name.endswith(".parquet")]
+        if tables and parts.JOB not in names:
+            raise NelsonError(f"{store}: holds {tables[0]}, but no {parts.JOB}; use another folder")
         seed = secrets.randbits(63) if wanted["seed"] is None else int(wanted["seed"])
         law, rows = law_of(seed), wanted["part_rows"] or _default_rows(wanted, shards)
         now = time.strftime("%Y-%m-%d %H:%M:%S %Z")

@@ -49,10 +49,8 @@ def writing(
                 os.fsync(out.fileno())
         os.replace(scratch, target)
     except BaseException as error:
-        if (
-            isinstance(error, OSError) and error.filename is None
-        ):  # "No space left on device": where?
-            error.filename = os.fspath(path)
+        if isinstance(error, OSError) and error.errno is not None and error.filename is None:
+            error.filename = os.fspath(path)  # "No space left on device": where?
         with contextlib.suppress(OSError):
             os.unlink(scratch)
         raise

@@ -1,6 +1,6 @@
 """The paper's own examples and theorems: Appendix A.5, Theorems 1 and 2.
 
-Example 1 and Eqs. 8-15 are in tests/paper/test_dense_layer.py.
+Example 1 and Eqs. 8-15 are in tests/distribution/test_dense.py.
 
 Algorithm 1 is a Markov chain with the valid states absorbing, so on small formulas Theorems 1 and 2
 are statements of linear algebra, tested here to rounding. The real sampler is then held to the same

@@ -14,8 +14,8 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import nelson  # noqa: E402
+from nelson.distribution.dense import DenseLayer  # noqa: E402
 from nelson.distribution.layer import LovaszLayer  # noqa: E402
-from nelson_paper.dense_layer import DenseLayer  # noqa: E402
 from tests.distribution.models import ALPHA, SIGMAS  # noqa: E402
 from tests.problems import (  # noqa: E402
     all_states,
