@@ -10,6 +10,7 @@ import pytest
 from nelson import Formula
 from nelson.budget import Budget
 from nelson.cli import common
+from nelson.formula.dimacs import read
 from tests.cli.commands import KSAT, STREETS, UNSAT, Done, literals, run
 
 
@@ -150,3 +151,24 @@ def test_the_limit_of_a_command_counts_from_its_start(command, monkeypatch):
         monkeypatch.setattr(common, "time", Clock(step))
         assert run(command, STREETS, "--seconds", 100).returncode == 0
         assert left in limits and all(seconds is None or seconds <= left for seconds in limits)
+
+
+@pytest.mark.parametrize(
+    "command", ["sample", "report", "marginals", "count", "mode", "judge", "compile", "learn"]
+)
+def test_a_file_that_cannot_be_read_in_time_ends_the_command_with_3(command, tmp_path, monkeypatch):
+    """As if a byte took a second. The twin: a byte takes no time."""
+    (tmp_path / "rows.txt").write_text("1 -2 3 0\n-1 2 3 0\n" * 50)
+    others = {
+        "judge": ("--method", "gibbs"),
+        "learn": (tmp_path / "rows.txt", "-o", tmp_path / "m"),
+    }
+    (tmp_path / "small.cnf").write_text("p cnf 3 2\n1 2 0\n3 0\n")
+    args = (command, tmp_path / "small.cnf", *others.get(command, ()))
+    monkeypatch.setattr(read, "SECONDS_OF_A_BYTE", 1.0)
+    done = run(*args, "--seconds", 15)
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "budget reached: the time was up while reading" in done.stderr
+    assert "small.cnf" in done.stderr
+    monkeypatch.setattr(read, "SECONDS_OF_A_BYTE", 0.0)
+    assert run(*args, "--seconds", 15).returncode == 0

@@ -60,7 +60,7 @@ def compile_(
         if (source := read_source(file)) is not None:
             formula = space_of(source).formula
         else:
-            formula = read_formula(file, dialect, quiet).formula
+            formula = read_formula(file, dialect, quiet, seconds).formula
         try:
             budget = replace(Budget.of(left(seconds)), memory=int(memory * 2**30))
             circuit = keep_on_disk(formula, budget, compiler)

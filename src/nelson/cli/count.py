@@ -46,7 +46,7 @@ def count(
             space = space_of(source)
             number = space.count(conditions(space, given), left(seconds))
         else:
-            named = read_formula(file, dialect, quiet)
+            named = read_formula(file, dialect, quiet, seconds)
             formula, literals = named.formula, named.literals(given) or ()
             shown = formula.projection
             if projected and shown is None:

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from nelson.cli.common import say, whole_numbers
+from nelson.cli.common import left, say, whole_numbers
 from nelson.errors import FormulaError, NelsonError
+from nelson.io.progress import phase
 
 if TYPE_CHECKING:
     import numpy as np
@@ -113,8 +114,13 @@ class NamedFormula:
         return with_evidence(theta, self.literals(given or []) or ())
 
 
-def read_formula(file: str, dialect: str, quiet: bool = False) -> NamedFormula:
-    """The formula of a model folder, or in `file` (`-`: stdin); notes of the reader on stderr."""
+def read_formula(
+    file: str, dialect: str, quiet: bool = False, seconds: float | None = None
+) -> NamedFormula:
+    """The formula of a model folder, or in `file` (`-`: stdin); notes of the reader on stderr.
+
+    seconds     of the command: a file that takes longer is not read to its end
+    """
     from nelson.formula.names import Names, names_in_comments
 
     if is_space(file):
@@ -125,10 +131,12 @@ def read_formula(file: str, dialect: str, quiet: bool = False) -> NamedFormula:
         model = load_model(file)
         names = Names(model.formula.n_vars, model.names) if model.names else None
         return NamedFormula(model.formula, names, model.theta_for(), model.terms)
+    from nelson.budget import Budget
     from nelson.formula import Formula
 
     source = named_bytes(file)
-    formula = Formula.from_dimacs(source, dialect=dialect)
+    with Budget.of(left(seconds)).enforced(), phase(f"reading {source.name}"):
+        formula = Formula.from_dimacs(source, dialect=dialect)
     if not quiet:
         for note in formula.notes:
             say(f"note: {note}")

@@ -98,7 +98,7 @@ def judge(
 
         if method is not None and method != "auto":
             get(method)  # a typing error must not be taken for the name of a file
-        named = read_formula(file, dialect, quiet)
+        named = read_formula(file, dialect, quiet, seconds)
         formula, theta = named.formula, named.theta(weights)
         law = law_of_projection(project_law, None, formula, theta, quiet)
         verdict = judge_samples(

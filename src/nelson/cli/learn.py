@@ -157,7 +157,7 @@ def learn(
         raise typer.BadParameter("examples for the formula: FILE DATA", param_hint="FILE")
     refuse({"--suggest": suggest is not None}, "for a table only")
     chosen = None if terms is None else products(terms)
-    formula = read_formula(file, dialect, quiet).formula
+    formula = read_formula(file, dialect, quiet, seconds).formula
     changes: dict[str, Any] = {"sweeps": sweeps, "m": m, "rate": eta, "iterations": iterations}
     changes |= {"batch": batch, "prior": prior}
     if terms is not None:

@@ -56,7 +56,7 @@ def marginals(
             refuse({"--share": bool(share), "--first": bool(first)}, "for spaces (.toml) only")
             from nelson.sampling.marginals import marginals as marginals_of
 
-            named = read_formula(file, dialect, quiet)
+            named = read_formula(file, dialect, quiet, seconds)
             theta = named.log_odds(weights, weight, given)
             means = marginals_of(named.formula, theta, seconds=left(seconds), seed=seed)
             rows = [(named.shown(v), True, float(p)) for v, p in enumerate(means.mean, start=1)]

@@ -59,7 +59,7 @@ def mode(
             row = source.mode(**(law if is_model else law | {"seconds": left(seconds)}))
         else:
             refuse({"--share": bool(share), "--first": bool(first)}, "for spaces (.toml) only")
-            named = read_formula(file, dialect, quiet)
+            named = read_formula(file, dialect, quiet, seconds)
             weighted = bool(named.log_odds(weights, weight).any())
             wanted = named.log_odds(weights, weight, given)
             x = mode_of(named.formula, wanted, seconds=left(seconds)).tolist()

@@ -47,7 +47,7 @@ def report(
         _describe(source, given, left(seconds), json)
         return
     refuse({"--given": bool(given)}, "for spaces (.toml) only")
-    named = read_formula(file, dialect)
+    named = read_formula(file, dialect, seconds=seconds)
     from nelson.sampling.report import report as report_on
 
     result = report_on(named.formula, named.theta(weights), seconds=left(seconds))

@@ -194,7 +194,7 @@ def sample(
 
     def read() -> NamedFormula:
         """The formula, and the options whose defaults may stand in its file."""
-        named = read_formula(file, dialect, quiet)
+        named = read_formula(file, dialect, quiet, seconds)
         options["seconds"] = left(seconds)
         options["given"] = named.literals(given)
         options["theta"] = named.theta(weights, weight)

@@ -95,7 +95,7 @@ def _train(group: ProcessGroup, given: dict[str, Any]) -> None:
     quiet = given["quiet"] or not lead
     if lead:
         writable(given["output"])  # refused before any work is done
-    formula = read_formula(file, given["dialect"], quiet).formula
+    formula = read_formula(file, given["dialect"], quiet, given["seconds"]).formula
     digest = file_digest(data)
     options = {name: given[name] for name in _SHARED}
     same_everywhere(

@@ -22,6 +22,7 @@ from nelson.errors import FormulaError, shortened
 from nelson.formula.checks import MAX_VARIABLE
 from nelson.formula.dimacs.weights import DIALECTS, WeightLines, choose, to_theta
 from nelson.formula.encode import Xor
+from nelson.formula.flat import check_ahead
 from nelson.io.streams import decompressed, load
 
 log = logging.getLogger("nelson")
@@ -30,6 +31,8 @@ _SPECIAL = re.compile(rb"\n[ \t\v\f]*([^\s\d-][^\n]*)")
 _FIRST = re.compile(rb"[ \t\v\f]*([^\s\d-][^\n]*)")
 _TOKEN = re.compile(rb"[^ \t\n\v\f]+")
 _INTEGER = re.compile(r"[+-]?\d{1,18}")
+#: Of reading, which nothing ends once it has begun: 60 MB take about a second.
+SECONDS_OF_A_BYTE = 1.5e-8
 
 
 @dataclass(frozen=True)
@@ -62,7 +65,9 @@ def read(
     name = known if name is None else name
     if dialect not in DIALECTS:
         raise FormulaError(f"dialect {dialect!r}", expected=f"one of {', '.join(DIALECTS)}")
-    return _DimacsParser(decompressed(data, name), name).content(dialect)
+    text = decompressed(data, name)
+    check_ahead(len(text), SECONDS_OF_A_BYTE)
+    return _DimacsParser(text, name).content(dialect)
 
 
 class Header(NamedTuple):
