@@ -71,28 +71,32 @@ class Sampled:
         return f"estimated from {self.count} samples: standard errors of means up to {error:.2g}"
 
     def _samples(self, theta: np.ndarray) -> Iterator[tuple[int, Any]]:
-        """(row, its samples (count, n) as float64: an array, or a tensor on a GPU)."""
+        """(row, its samples (count, n), bool: an array, or a tensor on a GPU)."""
         group = max(1, self.cells // max(1, self.count * theta.shape[1]))
         for k, first in enumerate(range(0, len(theta), group)):
-            for b, x in enumerate(self.draw(theta[first : first + group], self.count, k), first):
-                yield b, x.astype(np.float64) if isinstance(x, np.ndarray) else x.double()
+            yield from enumerate(self.draw(theta[first : first + group], self.count, k), first)
+
+    def _numbers(self, theta: np.ndarray) -> Iterator[tuple[int, Any]]:
+        """The same as float64, eight times as large."""
+        for b, x in self._samples(theta):
+            yield b, x.astype(np.float64) if isinstance(x, np.ndarray) else x.double()
 
     def mean(self, theta: np.ndarray) -> np.ndarray:
         out = np.zeros(theta.shape)
         for b, x in self._samples(theta):
-            out[b] = _host(x.mean(0))
+            out[b] = _host(x.sum(0)) / len(x) if len(x) else np.nan
         return out
 
     def pull(self, theta: np.ndarray, v: np.ndarray) -> np.ndarray:
         out = np.zeros(theta.shape)
-        for b, x in self._samples(theta):
+        for b, x in self._numbers(theta):
             along = x @ (v[b] if isinstance(x, np.ndarray) else x.new_tensor(v[b]))
             out[b] = _host((along - along.mean()) @ x / max(1, len(x) - 1))
         return out
 
     def covariance(self, theta: np.ndarray) -> np.ndarray:
         out = np.zeros((*theta.shape, theta.shape[1]))
-        for b, x in self._samples(theta):
+        for b, x in self._numbers(theta):
             x -= x.mean(0)
             out[b] = _host(x.T @ x / max(1, len(x) - 1))
         return out
