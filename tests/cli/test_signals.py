@@ -179,3 +179,38 @@ def test_a_signal_gives_its_exit_code_at_any_moment(moment, number):
     if number == signal.SIGINT and (moment != "text" or sys.version_info < (3, 12)):
         plain = subprocess.run([*program, "plain"], cwd=root, capture_output=True, check=False)
         assert plain.returncode == plain_code  # the twin
+
+
+WAITING_THREAD = """
+import atexit, sys, threading
+from nelson import cli
+from nelson.cli import commands, interrupt
+
+def app():
+    print("rows are written")
+    threading.Thread(target=lambda: (sys.stdin.read(), print("the thread has ended"))).start()
+    atexit.register(print, "exit functions ran")
+    interrupt._arrived.extend({arrived})
+    raise SystemExit(143)
+
+commands.app = app
+cli.main()
+"""
+
+
+@pytest.mark.parametrize("arrived", [[15], []])
+def test_an_interrupted_command_waits_for_no_thread(arrived):
+    """A thread waits until stdin ends, as one waits for ever whose start a signal interrupted. The
+    twin without a signal ends after its thread.
+    """
+    process = subprocess.Popen(
+        [sys.executable, "-c", WAITING_THREAD.format(arrived=arrived)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    if arrived:
+        assert process.wait(TIMEOUT) == 143  # stdin is still open
+    out, _ = process.communicate(timeout=TIMEOUT)
+    thread = [] if arrived else ["the thread has ended"]
+    assert out.decode().splitlines() == ["rows are written", *thread, "exit functions ran"]
+    assert process.returncode == 143

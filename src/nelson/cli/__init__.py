@@ -11,7 +11,7 @@ import gc
 import sys
 from typing import TYPE_CHECKING, Any
 
-from nelson.cli.interrupt import leave_on_signals
+from nelson.cli.interrupt import interruption_waits_for_no_thread, leave_on_signals
 
 if TYPE_CHECKING:
     from nelson.cli.commands import app
@@ -39,4 +39,5 @@ def main() -> None:
     gc.set_threshold(200_000)
     from nelson.cli.commands import app
 
-    app()
+    with interruption_waits_for_no_thread():
+        app()

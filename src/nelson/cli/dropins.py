@@ -21,7 +21,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn
 
 from nelson._version import __version__
-from nelson.cli.interrupt import interrupted_code, leave_on_signals, signals_raise
+from nelson.cli.interrupt import (
+    interrupted_code,
+    interruption_waits_for_no_thread,
+    leave_on_signals,
+    signals_raise,
+)
 from nelson.errors import NelsonError, Unsatisfiable
 
 if TYPE_CHECKING:
@@ -80,7 +85,8 @@ def main(name: str) -> NoReturn:
     except (NelsonError, OSError, ValueError, ImportError, MemoryError) as error:
         _say(f"ERROR: {error}")
         code = 1 if dialect.name == "ganak" else MINUS_ONE
-    raise SystemExit(code)
+    with interruption_waits_for_no_thread():
+        raise SystemExit(code)
 
 
 def _parsed(dialect: Dialect, words: list[str]) -> argparse.Namespace:

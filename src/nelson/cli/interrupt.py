@@ -7,6 +7,8 @@
 | in a stream (`Interruptible`)         | takes effect between two blocks                        |
 | last, while Python takes itself apart | nothing: the exit code of the command stands           |
 
+A command that was interrupted waits for none of its threads.
+
 The exit code is 128 + the number of the signal in each case.
 """
 
@@ -56,6 +58,25 @@ def leave_on_signals() -> None:
     # The first to be registered is the last to run. Then Python would put the default back, and a
     # late signal would end the process as if the command had been cut off.
     atexit.register(_ignore)
+
+
+@contextlib.contextmanager
+def interruption_waits_for_no_thread() -> Iterator[None]:
+    """Around a program: if it was interrupted, the process ends after its exit functions at once.
+
+    A signal that comes inside `Thread.start` raises while a lock of the new thread is held, which
+    then waits for it for ever; and Python waits at its end for all threads.
+    """
+    try:
+        yield
+    except SystemExit as end:
+        if not (arrived() and isinstance(end.code, int)):
+            raise
+        atexit._run_exitfuncs()
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError):
+                stream.flush()
+        os._exit(end.code)
 
 
 def _leave(number: int, frame: FrameType | None) -> None:

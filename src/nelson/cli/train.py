@@ -18,7 +18,7 @@ import typer
 from nelson.cli import learn as command
 from nelson.cli.common import APP_SETTINGS, ExitCode, fail, guarded, say
 from nelson.cli.inputs import read_formula
-from nelson.cli.interrupt import interrupted_code
+from nelson.cli.interrupt import interrupted_code, interruption_waits_for_no_thread
 from nelson.errors import FormulaError
 
 if TYPE_CHECKING:
@@ -239,7 +239,8 @@ def main() -> None:
     _declare_options()
     app = typer.Typer(add_completion=False, **APP_SETTINGS)
     app.command(epilog=EXAMPLES)(guarded(train))
-    app(prog_name="nelson.cli.train")
+    with interruption_waits_for_no_thread():
+        app(prog_name="nelson.cli.train")
 
 
 if __name__ == "__main__":
