@@ -133,7 +133,7 @@ def rows() -> Iterator[Row]:
 
 @contextlib.contextmanager
 def at_work(count: int) -> Iterator[None]:
-    """So many processes that never rest, as long as the block."""
+    """`count` processes that never rest run beside the block."""
     code = "while True: pass"
     others = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(count)]
     try:
@@ -439,14 +439,14 @@ class Figure(NamedTuple):
 
 def figures(folder: Path, kind: str) -> list[Figure]:
     """What `python -m lab overruns` printed into KIND*.txt; of equal calls the last one."""
-    found: dict[tuple[str, str, str], Figure] = {}
+    last: dict[tuple[str, str, str], Figure] = {}
     for path in sorted(folder.glob(f"{kind}*.txt")):
         for line in path.read_text().splitlines():
             if match := _LINE.fullmatch(line):
                 case, call, seconds, figure, note = match.groups()
                 key = case, call, seconds
-                found[key] = Figure(case, call, float(seconds), float(figure), note)
-    return list(found.values())
+                last[key] = Figure(case, call, float(seconds), float(figure), note)
+    return list(last.values())
 
 
 def page(folder: Path) -> list[str]:
@@ -466,15 +466,15 @@ def page(folder: Path) -> list[str]:
     lines = [line for path in sorted(folder.glob("*.txt")) for line in path.open()]
     solved = [match for line in lines if (match := _SOLVED.fullmatch(line.strip()))]
     yes = sum(match["yes"] == "1" for match in solved)
-    told = [
+    totals = [
         f"{kind}: {sum(f.over for f in run)} of {len(run)} calls came back late"
         for kind, run in runs.items()
     ]
-    told.append(f"of {len(solved)} formulas that CaDiCaL solves within 5 s, {yes} had samples")
+    totals.append(f"of {len(solved)} formulas that CaDiCaL solves within 5 s, {yes} had samples")
     columns = ["formula or space", "1 s, idle", "5 s, idle", "1 s, loaded", "5 s, loaded"]
     late_columns = ["case", "call", "machine", "seconds", "bound", "where it was then"]
     return [
-        "; ".join(told) + ".",
+        "; ".join(totals) + ".",
         markdown(Table("The call of each case that took longest", columns, cells)),
         markdown(Table("Calls that came back late", late_columns, late)) if late else "",
     ]

@@ -232,7 +232,7 @@ def _one_at_most(n: int) -> Formula:
 
 
 def _keyed(n: int, bits: int, seed: int = 1) -> Formula:
-    """Dense 5-SAT of which each clause may be broken where a key of so many bits is right."""
+    """Dense 5-SAT: each clause may be broken by whoever has all `bits` bits of a key right."""
     right = n + bits + 1
     clauses = [[*row, right] for row in nelson.random_ksat(n, 15 * n, 5, seed).clauses()]
     return Formula([*clauses, *([-right, n + k] for k in range(1, bits + 1))])

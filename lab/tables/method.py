@@ -45,10 +45,10 @@ def _fitted(made, train, asked):
     """With the rules of the table that SDV's constraints can say."""
     from sdv.cag import FixedCombinations, Inequality
 
-    said = [Inequality(low, high) for high, low in asked["after"].items()]
-    said += [FixedCombinations(names) for names in asked["combinations"]]
-    if said:
-        made.add_constraints(said)
+    constraints = [Inequality(low, high) for high, low in asked["after"].items()]
+    constraints += [FixedCombinations(names) for names in asked["combinations"]]
+    if constraints:
+        made.add_constraints(constraints)
     made.fit({"rows": train})
 
     def draw(n):

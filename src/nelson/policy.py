@@ -501,8 +501,8 @@ class PairPolicy(_Numbers):
     #: Of the pairs that are tried, at most this share differs from the model by chance alone
     #: (false discovery rate). Rows that were held out judge them; a lower level costs true pairs.
     level: float = 0.5
-    #: A pair must promise to make a row likelier by so many nats. In wide tables of many rows this
-    #: leaves out thousands of pairs that chance made: each would cost a fit to be refused.
+    #: Nats that a pair must promise to add to the log-likelihood of a row. In wide tables of many
+    #: rows this leaves out thousands of pairs that chance made, each of which would cost a fit.
     gain: float = 1e-4
     #: A batch goes if rows that were held out become less likely by this many standard errors.
     sigmas: float = 1.0

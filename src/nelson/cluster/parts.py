@@ -73,7 +73,7 @@ def listed(sizes: Mapping[str, int], job: Mapping[str, Any], where: str) -> dict
     """The parts in a listing, by their first sample, in order. Raises NelsonError for a file that
     is none, and for a part that is there twice: tools that read the folder would read both.
     """
-    found: dict[int, Part] = {}
+    by_first: dict[int, Part] = {}
     for name in sorted(sizes):
         if name == JOB or not name.endswith(".parquet"):
             continue
@@ -83,11 +83,11 @@ def listed(sizes: Mapping[str, int], job: Mapping[str, Any], where: str) -> dict
         count = int(match[2] or most) if match else 0
         if match is None or most <= 0 or first % job["part_rows"] or count > most:
             raise NelsonError(f"{where}: {name} is not a part of the job; remove it")
-        if first in found:
-            twice = f"{found[first].name} and {name}"
+        if first in by_first:
+            twice = f"{by_first[first].name} and {name}"
             raise NelsonError(f"{where}: samples from {first:,} on are there twice, in {twice}")
-        found[first] = Part(name, first, count, match[3] or job["guarantee"], sizes[name])
-    return found
+        by_first[first] = Part(name, first, count, match[3] or job["guarantee"], sizes[name])
+    return by_first
 
 
 def job_file(job: Mapping[str, Any], schema: Any) -> bytes:
@@ -176,8 +176,8 @@ def metadata_of(data: bytes) -> dict[str, str]:
         raise ValueError("its checksum does not match")
     _, pq = load_pyarrow()
     try:
-        found = pq.read_metadata(io.BytesIO(data)).metadata or {}
-        entries = {key.decode(errors="replace"): value for key, value in found.items()}
+        footer = pq.read_metadata(io.BytesIO(data)).metadata or {}
+        entries = {key.decode(errors="replace"): value for key, value in footer.items()}
         return {k[7:]: v.decode() for k, v in entries.items() if k.startswith("nelson.")}
     except Exception as error:  # pyarrow raises several kinds
         raise ValueError(f"its footer cannot be read ({error})") from None

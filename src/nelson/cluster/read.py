@@ -40,13 +40,13 @@ def read(folder: str | os.PathLike[str], *, partial: bool = False, check: bool =
     store = Store(folder)
     if (job := parts.read_job(store)) is None:
         raise NelsonError(f"{store}: no {parts.JOB}; expected a folder of nelson samples")
-    found = Folder(store, job, parts.listed(store.sizes(), job, str(store)).values(), check=check)
-    if not (found.complete or partial):
+    opened = Folder(store, job, parts.listed(store.sizes(), job, str(store)).values(), check=check)
+    if not (opened.complete or partial):
         raise NelsonError(
-            f"{store}: {found.info['reason']}; run the job again to draw what is missing, or read "
+            f"{store}: {opened.info['reason']}; run the job again to draw what is missing, or read "
             "the rest with partial=True (--partial)"
         )
-    return found
+    return opened
 
 
 class Folder:
@@ -148,7 +148,7 @@ class Folder:
 
     def verify(self) -> None:
         """Compare every part with its checksum, seed and law. Reads all files; names all faults."""
-        faults = [told for part in self._parts if (told := self._read(part, True)[1])]
+        faults = [fault for part in self._parts if (fault := self._read(part, True)[1])]
         if faults:
             more = f" (and {len(faults) - 10:,} more)" if len(faults) > 10 else ""
             raise NelsonError("; ".join(faults[:10]) + more)
@@ -157,8 +157,8 @@ class Folder:
         """The bytes of a part, and what is wrong with them."""
         data = self.store.read(part.name)
         fault = "is missing" if data is None else parts.fault(data, part, self.job) if check else ""
-        told = f"{self.store}/{part.name} {fault}; run the job again to draw it again"
-        return data or b"", told if fault else ""
+        advice = f"{self.store}/{part.name} {fault}; run the job again to draw it again"
+        return data or b"", advice if fault else ""
 
     def _tables(self, start: int, stop: int | None) -> Iterator[Any]:
         """The same rows as Arrow tables, one for each part."""

@@ -57,8 +57,8 @@ class Store:
             fs.invalidate_cache()
             return list(fs.ls(path, detail=True))
 
-        found = [item for item in self._remote(listed, absent=[]) if item["type"] == "file"]
-        return {str(item["name"]).rpartition("/")[2]: int(item["size"] or 0) for item in found}
+        entries = [item for item in self._remote(listed, absent=[]) if item["type"] == "file"]
+        return {str(item["name"]).rpartition("/")[2]: int(item["size"] or 0) for item in entries}
 
     def read(self, name: str) -> bytes | None:
         """The bytes of a file; None: there is none."""

@@ -86,7 +86,7 @@ def blocks(offsets: np.ndarray, size: int) -> Iterator[tuple[int, int]]:
 
 
 def check_ahead(steps: float, seconds: float = 6e-8) -> None:
-    """`check_time` before work that nothing ends, of so many steps.
+    """`check_time` before work of `steps` steps that cannot be ended once it has begun.
 
     seconds: of a step. The default is what a literal takes where the formula does not fit into the
     cache and other programs run beside this one.

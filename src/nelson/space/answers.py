@@ -33,7 +33,7 @@ from nelson.space.law import marginals as marginals_of
 from nelson.space.names import conditions, field_of, field_or_rule, has, terms
 from nelson.space.shares import with_shares
 
-#: Soft rules that hold together, by (evidence, literals of the rules); so many answers are kept.
+#: Soft rules that hold together, by (evidence, literals of the rules).
 _PREFERRED: Slot[Recent[tuple[tuple[int, ...], tuple[int, ...]], list[int]]] = Slot("soft rules")
 _MOST_PREFERRED = 4096
 

@@ -68,7 +68,7 @@ def test_coupling_from_the_past_gives_the_same_bits(n, clauses, k, count, scale)
     host = nelson.sample(f, theta, count, **options)
     card = nelson.sample(f, theta, count, device="cuda", **options)
     assert len(host) == count
-    rounded = scale * n > 10_000  # the rounding of so many probabilities exceeds 1e-6
+    rounded = scale * n > 10_000  # their rounding adds up to more than 1e-6
     assert (card.guarantee, card.status) == ("approximate" if rounded else "exact", "ok")
     assert host.guarantee == card.guarantee
     assert np.array_equal(card.host().packed, host.packed)

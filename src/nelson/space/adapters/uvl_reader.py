@@ -264,7 +264,7 @@ class _Words:
         self.at = self.depth = 0
 
     def fail(self, what: str, expected: str, back: int = 0) -> NoReturn:
-        """back: so many words before the next one are wrong."""
+        """back: the wrong word stands this many before the next one."""
         token = self.tokens[min(self.at - back, len(self.tokens) - 1)]
         self.reader.fail(what, expected, token.line)
 
